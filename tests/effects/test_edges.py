@@ -17,8 +17,9 @@ from deadhead.rankers.batches import check_pairs
 from deadhead.verify.inputs import batch_for
 from near_pairs import difference, near_pair
 
-# norms before the layers, grouped heads, norms behind them, both blocks, both in parallel
-FAMILIES = ["gpt2", "qwen3", "bert", "bart", "gpt_neox"]
+# norms before the layers, grouped heads, norms behind them, both blocks, both in parallel, and
+# embeddings that are one tensor for all examples
+FAMILIES = ["gpt2", "qwen3", "bert", "bart", "gpt_neox", "xlm"]
 SHARED = ["albert"]  # one layer's weights used twice
 
 
@@ -112,6 +113,17 @@ def test_steps_are_the_mean_of_gradients_between_both_runs():
     assert abs(found["decoder.input -> output"] - total) < 1e-10
     once = edge_effects(model, clean, corrupt, difference, progress=False)
     assert abs(once["decoder.input -> output"] - total) > 1e-6
+
+
+@pytest.mark.parametrize("family", ["bert", "gemma2"])
+def test_one_step_of_a_straight_way_is_another_half_way(family):
+    """Steps repeat the run with the same changes, which each step uses up."""
+    model, clean, corrupt = near_pair(family, 1e-4)
+    once, twice = (
+        edge_effects(model, clean, corrupt, difference, steps=steps, progress=False).matrix
+        for steps in (1, 2)
+    )
+    assert np.nanmax(abs(once - twice)) < 0.01 * np.nanmax(abs(once))
 
 
 def test_batches_add_up_and_leave_the_model_as_it_was():

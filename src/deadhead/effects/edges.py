@@ -7,6 +7,7 @@ clean run is part of the way, so an edge is the derivative of what `path_effects
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
 import torch
@@ -15,25 +16,19 @@ from torch import Tensor, nn
 
 from deadhead.display.progress import Progress, reported
 from deadhead.errors import DataError, UnsupportedModel
-from deadhead.forward import device_of
+from deadhead.forward import device_of, precise
 from deadhead.heads.hooks import hooked
 from deadhead.layout import Batch
 from deadhead.rankers.batches import check_pairs
 from deadhead.rankers.label_free import PerExample
 from deadhead.rankers.loss import examples_of
 from deadhead.rankers.run import frozen, refuse_resampling
+from deadhead.registry.options import Count, accepts, expected
 
 from .graph import EdgeEffects
 from .metrics import Metric, mean_of, measured
 from .stream import PATCH_HEADS, Contribution, Nodes, Run, Target
 from .tape import Step
-
-
-class Carried(NamedTuple):
-    """What contributions change at a slot: their numbers, and the change by each of their nodes."""
-
-    numbers: tuple[int, ...]
-    changes: Tensor  # nodes x the shape of the slot's tensor
 
 
 def edge_effects(
@@ -68,29 +63,27 @@ def edge_effects(
     >>> edges = edge_effects(model, clean, corrupt, logit_difference(mary, john))
     >>> edges.frame().head()
     """
-    if not isinstance(steps, int) or isinstance(steps, bool) or steps < 1:
-        raise DataError(f"`steps` expects a whole number from 1, got {steps!r}.", "write steps=5")
+    if not accepts(Count, steps):
+        raise DataError(f"`steps` expects {expected(Count)}, got {steps!r}.", "write steps=5")
     refuse_resampling(model)
     nodes, pairs = Nodes(model), check_pairs(clean, corrupt)
-    per_example = PerExample(metric, "metric")
-    shape = len(nodes.target_names), len(nodes.source_names)
-    exists, means = torch.zeros(shape, dtype=torch.bool), []
+    per_example, means = PerExample(metric, "metric"), []
+    exists = nodes.no_edges()
     precision = torch.promote_types(next(model.parameters()).dtype, torch.float32)
-    scores = torch.zeros(shape, device=device_of(model), dtype=precision)
+    scores = torch.zeros(exists.shape, device=device_of(model), dtype=precision)
     with frozen(model, seed=0), hooked(model, nodes.sites), reported(progress, "edges") as count:
         for number, (first, second) in enumerate(pairs):
             other, corrupt_metric = recorded(nodes, second, per_example)
-            changes: list[Tensor] = []
-            for step in range(steps, 0, -1):
-                run = _Gradients(nodes, other, step / steps)
+            for step in range(steps):  # from the clean run on
+                run = _Gradients(nodes, other, (steps - step) / steps)
                 values = run(first, per_example)
-                if not changes:  # of the clean run
+                if not step:
                     means.append((values, corrupt_metric))
-                    changes = changes_of(run.added, other)
+                    added = run.added
                     run.mark(exists)
-                run.add_scores(changes, scores)
+                run.add_scores(changes_of(added, other), scores)
                 del run  # its memory, before the next one
-                count(number * steps + steps - step + 1, len(pairs) * steps)
+                count(number * steps + step + 1, len(pairs) * steps)
     examples = sum(examples_of(batch) for batch, _ in pairs)
     scores = (scores / steps / examples).double().cpu()
     if not bool(scores.isfinite().all()):
@@ -111,9 +104,7 @@ def edge_effects(
 
 
 @torch.no_grad()
-def recorded(
-    nodes: Nodes, batch: Batch, metric: PerExample
-) -> tuple[Sequence[Contribution], Tensor]:
+def recorded(nodes: Nodes, batch: Batch, metric: PerExample) -> tuple[list[Contribution], Tensor]:
     """What the sources add in a run, and its metric."""
     run = Run(nodes)
     with run.recording():
@@ -127,23 +118,29 @@ def recorded(
 
 
 def changes_of(first: Sequence[Contribution], second: Sequence[Contribution]) -> list[Tensor]:
-    """What each node adds in the second run, less what it adds in the first one."""
+    """What each node adds in the second run, less what it adds in the first one.
+
+    All of one shape are side by side in memory, so that sums of the stream need no copies.
+    """
     if [each.source for each in first] != [each.source for each in second]:
         raise UnsupportedModel(
             "the clean and the corrupt run use the layers in another order.", PATCH_HEADS
         )
-    together: dict[torch.Size, int] = {}
-    for each in first:
-        shape = each.output.shape
-        together[shape] = together.get(shape, 0) + len(each.source.names)
-    # side by side in memory, so that sums of the stream need no copies: `_joined`
-    free = {shape: first[0].output.new_empty(n, *shape) for shape, n in together.items()}
+    shapes = [each.output.shape for each in first for _ in each.source.names]
+    free = {s: first[0].output.new_empty(shapes.count(s), *s) for s in dict.fromkeys(shapes)}
     changes = []
     for one, two in zip(first, second, strict=True):
         size, shape = len(one.source.names), one.output.shape
         changes.append(free[shape][:size].copy_(one.change(two)))
         free[shape] = free[shape][size:]
     return changes
+
+
+class Carried(NamedTuple):
+    """What nodes change at a slot."""
+
+    nodes: list[int]  # their numbers in the run
+    changes: Tensor  # nodes x the shape of the slot's tensor
 
 
 class _Gradients(Run):
@@ -166,21 +163,18 @@ class _Gradients(Run):
 
     def read(self, targets: list[Target], slot: int, tensor: Tensor) -> Tensor:
         alias = super().read(targets, slot, tensor)
-        if targets[0].rows is None:
-            self._await(alias)
-        return alias
+        return alias if targets[0].rows is not None else self._awaited(alias)
 
     def projected(self, targets: list[Target], slot: int, output: Tensor) -> Tensor:
-        if targets[0].rows is not None:
-            self._await(output)
-        return output
+        return output if targets[0].rows is None else self._awaited(output)
 
-    def _await(self, tensor: Tensor) -> None:
-        """Keep the gradient that will arrive for the last read."""
+    def _awaited(self, tensor: Tensor) -> Tensor:
+        """The tensor, whose gradient will be that of the last read."""
         number = len(self.reads) - 1
         if tensor.requires_grad:
             # a hook, since the model may later change the tensor in place
             tensor.register_hook(lambda gradient: self.gradients.setdefault(number, gradient))
+        return tensor
 
     def __call__(self, batch: Batch, metric: PerExample) -> Tensor:
         """Run forward and backward; gives the metric."""
@@ -199,27 +193,45 @@ class _Gradients(Run):
 
     @torch.no_grad()
     def add_scores(self, changes: Sequence[Tensor], scores: Tensor) -> None:
-        """Add the change of each source times the gradient at each target, targets x sources."""
-        anchors = self._anchors()
+        """Add the change of each source times the gradient at each target, targets x sources.
+
+        The changes are used up: what is not needed any more is overwritten.
+        """
         reads: dict[int, list[int]] = {}
         for number in self.gradients:
             reads.setdefault(self.reads[number][1], []).append(number)
-        support = {slot: self._support(slot, anchors) for slot in reads}
-        sources = {each.slot: number for number, each in enumerate(self.added)}
-        below = {n: self._below(n, anchors) for n in anchors if n not in sources}
-        last: dict[int, int] = {}
-        for slot, used in (*support.items(), *below.items()):
-            last.update((n, max(slot, last.get(n, 0))) for n in used)
+        anchors = self._anchors()
+        starts = pairwise(accumulate((len(change) for change in changes), initial=0))
         carried: dict[int, Carried] = {}
+        started = {
+            each.slot: Carried([*range(*nodes)], change)
+            for each, nodes, change in zip(self.added, starts, changes, strict=True)
+        }
+        columns = _nodes([each.source.nodes for each in self.added], scores.device)
+        support = {slot: self._support([slot], anchors) for slot in reads}
+        below = {
+            slot: self._support(step.inputs, anchors)
+            for slot in anchors
+            if (step := self.steps[slot]) is not None
+        }
+        uses = sorted([*support.items(), *below.items()])
+        last = {number: slot for slot, used in uses for number in used}
         for slot in range(len(self.tensors)):
-            if slot in sources:
-                carried[slot] = Carried((sources[slot],), changes[sources[slot]])
-            elif slot in anchors and slot in last:
-                carried[slot] = self._carried(below[slot], slot, carried)
+            if slot in last and slot in started:
+                carried[slot] = started[slot]
+            elif slot in last and slot in below:
+                later = [c.changes for n, c in carried.items() if last[n] > slot]
+                carried[slot] = self._carried(slot, below[slot], carried, later)
             if slot in reads:
-                self._meet(reads[slot], support[slot], carried, scores)
-            for done in [n for n in carried if last.get(n, 0) <= slot]:
-                del carried[done]
+                rows, pulled = self._pulled(slot, reads[slot], support[slot])
+                for anchor, gradients in zip(support[slot], pulled, strict=True):
+                    part = carried[anchor]
+                    products = torch.zeros(len(rows), scores.shape[1]).to(scores)
+                    products.index_add_(
+                        1, columns[part.nodes], _products(gradients, part.changes).to(scores)
+                    )
+                    scores.index_add_(0, rows, products)
+            carried = {n: part for n, part in carried.items() if last[n] > slot}
 
     def _anchors(self) -> set[int]:
         """The slots to which changes are carried: sources, sums, and what is added."""
@@ -229,113 +241,108 @@ class _Gradients(Run):
                 anchors |= {number, *step.inputs}
         return anchors
 
-    def _support(self, slot: int, anchors: set[int]) -> list[int]:
-        """The nearest anchors that a slot is computed from; itself, if it is one."""
-        found, seen = [], [slot]
-        visited = {slot}
-        while seen:
-            number = seen.pop()
+    def _support(self, slots: Sequence[int], anchors: set[int]) -> list[int]:
+        """The nearest anchors that slots are computed from; themselves, if they are anchors."""
+        nearest, open_, visited = set(), [*slots], {*slots}
+        while open_:
+            number = open_.pop()
             step = self.steps[number]
             if number in anchors or step is None:
-                found.append(number)
-                continue
-            new = set(step.inputs) - visited
-            visited |= new
-            seen += new
-        return sorted(found)
+                nearest.add(number)
+            else:
+                new = set(step.inputs) - visited
+                visited |= new
+                open_ += new
+        return sorted(nearest)
 
-    def _below(self, slot: int, anchors: set[int]) -> list[int]:
-        """The nearest anchors below an anchor."""
-        step = self.steps[slot]
+    def _carried(
+        self, slot: int, below: list[int], carried: Mapping[int, Carried], later: Sequence[Tensor]
+    ) -> Carried:
+        """The changes at a slot, from those at the anchors below; `later`: those needed again."""
+        step, parts, values = self.steps[slot], [carried[n] for n in below], self._values(below)
         assert step is not None
-        return sorted({n for each in step.inputs for n in self._support(each, anchors)})
-
-    def _carried(self, below: list[int], slot: int, carried: Mapping[int, Carried]) -> Carried:
-        """The changes at a slot, from those at the anchors below."""
-        step, parts = self.steps[slot], [carried[n] for n in below]
-        if step is not None and step.is_addition and len(parts) == 2:
-            disjoint = set(parts[0].numbers).isdisjoint(parts[1].numbers)
-            if disjoint and parts[0].changes.shape[1:] == parts[1].changes.shape[1:]:
-                parts.sort(key=lambda part: part.numbers)
-                changes = _joined(parts[0].changes, parts[1].changes)
-                return Carried(parts[0].numbers + parts[1].numbers, changes)
-        alike = self.tensors[slot].shape == self.tensors[below[0]].shape
-        if step is not None and step.adds_constant and step.inputs == tuple(below) and alike:
-            return parts[0]
-        normed = step is not None and step.function is F.layer_norm and len(step.args[1]) == 1
-        if step is not None and normed and step.inputs == tuple(below):
-            return Carried(
-                parts[0].numbers, _normed(step, self.tensors[below[0]], parts[0].changes)
-            )
-        values = tuple(self.tensors[n] for n in below)
+        first, shape = parts[0], self.tensors[slot].shape
+        nodes = sorted({node for part in parts for node in part.nodes})
+        alike = all(value.shape == shape for value in values)
+        if step.is_addition and alike and len(nodes) == sum(len(part.nodes) for part in parts):
+            parts.sort(key=lambda part: part.nodes)
+            return Carried([n for part in parts for n in part.nodes], _joined(parts))
+        same = (
+            alike and len(below) == 1
+        )  # the changes can be overwritten, where they are not needed
+        direct = same and step.inputs == (below[0],)
+        if direct and step.adds_constant:
+            return first
+        free = same and not any(_overlap(first.changes, other) for other in later)
+        if direct and step.function is F.layer_norm and len(step.args[1]) == 1:
+            changes = first.changes if free else first.changes.clone()
+            return Carried(first.nodes, _normed(step, values[0], changes))
 
         def change(*directions: Tensor) -> Tensor:
             moved_by: Tensor = torch.func.jvp(self._function(below, slot), values, directions)[1]
             return moved_by
 
-        numbers = tuple(sorted({n for part in parts for n in part.numbers}))
-        directions = [self._spread(part, numbers) for part in parts]
-        return Carried(numbers, torch.func.vmap(change)(*directions))
+        changes = torch.func.vmap(change)(*(_spread(part, nodes) for part in parts))
+        return Carried(nodes, first.changes.copy_(changes) if free else changes)
 
-    def _spread(self, part: Carried, numbers: tuple[int, ...]) -> Tensor:
-        """The changes of these sources, 0 for those that are not among the carried ones."""
-        if part.numbers == numbers:
-            return part.changes
-        sizes = [len(self.added[n].source.names) for n in part.numbers]
-        blocks = dict(zip(part.numbers, part.changes.split(sizes), strict=True))
-        shape = part.changes.shape[1:]
-        return torch.cat(
-            [
-                blocks[n]
-                if n in blocks
-                else part.changes.new_zeros(len(self.added[n].source.names), *shape)
-                for n in numbers
-            ]
-        )
+    def _values(self, slots: Sequence[int]) -> tuple[Tensor, ...]:
+        return tuple(self.tensors[slot].contiguous() for slot in slots)
 
     def _function(self, below: Sequence[int], slot: int) -> Any:
         return lambda *values: self.replay(dict(zip(below, values, strict=True)), slot)
 
-    def _meet(
-        self, numbers: list[int], support: list[int], carried: Mapping[int, Carried], scores: Tensor
-    ) -> None:
-        """Take the gradients at the reads of a slot back to the anchors that it depends on."""
-        slot = self.reads[numbers[0]][1]
-        shape = self.tensors[slot].shape
+    def _pulled(
+        self, slot: int, numbers: list[int], support: list[int]
+    ) -> tuple[Tensor, Sequence[Tensor]]:
+        """The targets that read a slot, and their gradients at the anchors it depends on."""
         pairs = [(target, self.gradients[n]) for n in numbers for target in self.reads[n][0]]
-        rows = _nodes([target.nodes for target, _ in pairs], scores.device)
+        shape = self.tensors[slot].shape
         arriving = torch.cat([_by_node(target, gradient, shape) for target, gradient in pairs])
-        pulled: Sequence[Tensor] = (arriving,)
-        if support != [slot]:
-            values = tuple(self.tensors[n] for n in support)
-            pull: Any = torch.func.vjp(self._function(support, slot), *values)[1]
-            pulled = torch.func.vmap(pull)(arriving)
-        for anchor, part in zip(support, pulled, strict=True):
-            sources = [self.added[n].source.nodes for n in carried[anchor].numbers]
-            products = torch.zeros(len(rows), scores.shape[1]).to(scores)
-            columns = _nodes(sources, scores.device)
-            products.index_add_(1, columns, _products(part, carried[anchor].changes).to(scores))
-            scores.index_add_(0, rows, products)
+        rows = _nodes([target.nodes for target, _ in pairs], arriving.device)
+        if support == [slot]:
+            return rows, (arriving,)
+        pull: Any = torch.func.vjp(self._function(support, slot), *self._values(support))[1]
+        return rows, torch.func.vmap(pull)(arriving)
 
 
-def _joined(first: Tensor, second: Tensor) -> Tensor:
-    """Both stacks as one; without a copy if they are side by side in memory."""
-    start, same = first.storage_offset(), first.untyped_storage().data_ptr()
-    adjacent = second.storage_offset() == start + first.numel()
-    if not adjacent or second.untyped_storage().data_ptr() != same:
-        return torch.cat([first, second])
-    size = (len(first) + len(second), *first.shape[1:])
-    return first.as_strided(size, first.stride(), start)
+def _spread(part: Carried, nodes: list[int]) -> Tensor:
+    """The changes of these nodes, 0 for those that are not among the carried ones."""
+    if part.nodes == nodes:
+        return part.changes
+    spread = part.changes.new_zeros(len(nodes), *part.changes.shape[1:])
+    spread[[nodes.index(node) for node in part.nodes]] = part.changes
+    return spread
+
+
+def _joined(parts: Sequence[Carried]) -> Tensor:
+    """All changes in one; without a copy if they are side by side in memory."""
+    first, *others = (part.changes for part in parts)
+    for other in others:
+        same = first.untyped_storage().data_ptr() == other.untyped_storage().data_ptr()
+        if not same or first.data_ptr() + first.nbytes != other.data_ptr():
+            return torch.cat([part.changes for part in parts])
+        size = (len(first) + len(other), *first.shape[1:])
+        first = first.as_strided(size, first.stride(), first.storage_offset())
+    return first
+
+
+def _overlap(first: Tensor, second: Tensor) -> bool:
+    """Whether two tensors share memory."""
+    starts = first.data_ptr(), second.data_ptr()
+    return starts[0] < starts[1] + second.nbytes and starts[1] < starts[0] + first.nbytes
 
 
 def _normed(step: Step, tensor: Tensor, changes: Tensor) -> Tensor:
-    """What changes of a tensor change behind a layer norm: a third of the time of `jvp`."""
+    """Overwrite what changes of a tensor by what changes behind a layer norm of it.
+
+    A third of the time of `jvp`, and no second copy of all changes.
+    """
     centred = tensor - tensor.mean(-1, keepdim=True)
     scale = (centred.square().mean(-1, keepdim=True) + step.kwargs["eps"]).rsqrt()
     unit, weight = centred * scale, step.kwargs["weight"]
     along = torch.einsum("n...d,...d->n...", changes, unit)[..., None] / tensor.shape[-1]
-    normed = (changes - changes.mean(-1, keepdim=True)).addcmul_(along, unit, value=-1)
-    return normed.mul_(scale if weight is None else scale * weight)
+    changes.sub_(changes.mean(-1, keepdim=True)).addcmul_(along, unit, value=-1)
+    return changes.mul_(scale if weight is None else scale * weight)
 
 
 def _nodes(parts: Iterable[slice], device: torch.device) -> Tensor:
@@ -355,5 +362,4 @@ def _by_node(target: Target, gradient: Tensor, shape: torch.Size) -> Tensor:
 
 def _products(first: Tensor, second: Tensor) -> Tensor:
     """All products of the rows of two stacks of tensors."""
-    kind = torch.promote_types(first.dtype, torch.float32)
-    return first.flatten(1).to(kind) @ second.flatten(1).to(kind).T
+    return precise(first).flatten(1) @ precise(second).flatten(1).T

@@ -101,6 +101,10 @@ class Nodes:
         targets = [target for group in self.targets.values() for target in group]
         self.target_names = _numbered([*targets, self.output])
 
+    def no_edges(self) -> Tensor:
+        """A mask of edges, targets x sources, with none of them."""
+        return torch.zeros(len(self.target_names), len(self.source_names), dtype=torch.bool)
+
     def _add(self, site: Site) -> None:
         """Add the nodes of a layer."""
         if site.out is None:
