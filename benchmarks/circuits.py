@@ -1,6 +1,6 @@
 """Which estimate finds the heads behind a behaviour, measured on heads kept in pairs it never saw.
 
-    python benchmarks/circuits.py --model FOLDER --task names [--json FILE]
+    python benchmarks/circuits.py --model FOLDER --task names [--lens] [--json FILE]
     python benchmarks/circuits.py --model FOLDER --task agreement [--json FILE]
 
 `names` are indirect objects for a decoder, `agreement` is "is" or "are" at the mask of a masked
@@ -10,7 +10,8 @@ sentences of a pair, each with its own answer.
 
 Every ranking of heads comes from the same first pairs. On the others, the highest heads by size of
 their score stay, and the rest give what they give in the corrupt run. The intervals draw the pairs
-again, the same for both rankings of a difference.
+again, the same for both rankings of a difference. `--lens` needs transformer-lens, see
+against_transformer_lens.py, and three gigabytes.
 """
 
 from __future__ import annotations
@@ -277,9 +278,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--model", type=Path, required=True, help="a folder")
     parser.add_argument("--task", choices=TASKS, required=True)
-    parser.add_argument("--candidates", type=int, default=300, help="pairs that are generated")
+    parser.add_argument("--candidates", type=int, default=600, help="pairs that are generated")
     parser.add_argument("--rank-on", type=int, default=24, help="pairs for the rankings")
-    parser.add_argument("--pairs", type=int, default=200, help="solved pairs at most, in all")
+    parser.add_argument(
+        "--pairs", type=int, default=200, help="solved pairs at most to keep heads on"
+    )
+    parser.add_argument(
+        "--lens", action="store_true", help="also all edges by TransformerLens, if installed"
+    )
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     kind = AutoModelForCausalLM if options.task == "names" else AutoModelForMaskedLM
@@ -290,7 +296,7 @@ def main() -> None:
     right = solved(model, fit, tokenizer)
     print(f"{len(right)} of {len(fit)} pairs solved", flush=True)
     cut = options.rank_on
-    first, rest = (Pairs(p, tokenizer) for p in (right[:cut], right[cut : options.pairs]))
+    first, rest = (Pairs(p, tokenizer) for p in (right[:cut], right[cut : cut + options.pairs]))
     scores, seconds, curves = {}, {}, {}
     kept = Kept(model, rest)
     for name, measure in rankings(model, first):
@@ -298,6 +304,11 @@ def main() -> None:
         scores[name] = measure()
         seconds[name] = round(machine.now("cpu") - start, 2)
         print(f"{name:24} {seconds[name]:8.1f} s", flush=True)
+    results: dict[str, Any] = {}
+    if options.lens:
+        from circuits_lens import compared as beside
+
+        results["beside transformer-lens"] = beside(model, first, metric)
     heads = [*scores["exact"]]
     difference = check(model, rest, scores["exact"])
     for name, found in scores.items():
@@ -306,6 +317,7 @@ def main() -> None:
     curves["random"] = kept.curve(Random(0).sample(heads, len(heads)))
     table = np.array([[found[head] for head in heads] for found in scores.values()])
     results = {
+        **results,
         "machine": machine.torch_machine("cpu"),
         "model": options.model.name,
         "task": options.task,

@@ -1,0 +1,98 @@
+"""All edges of a decoder by deadhead and by TransformerLens, for `circuits.py --lens`.
+
+TransformerLens refuses grouped queries, so it gets the same model with a copy of the keys and
+values for each head of a group. The effects on the copies add up to that on what the heads share.
+It scores each position of each pair, in a run of its own; their sums are compared.
+"""
+
+from __future__ import annotations
+
+import copy
+import time
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+import torch
+from against_transformer_lens import EdgeAttributionConfig, Lens, attribution_patch, node_of
+
+from deadhead import edge_effects
+from deadhead.layout import spans
+
+FEW = 100  # of the strongest edges
+
+
+def without_groups(model: Any) -> Any:
+    """The model with keys and values for every head."""
+    config, weights = copy.deepcopy(model.config), model.state_dict()
+    copies = config.num_attention_heads // config.num_key_value_heads
+    width = weights["model.layers.0.self_attn.k_proj.weight"].shape[0]
+    width //= config.num_key_value_heads
+    config.num_key_value_heads = config.num_attention_heads
+    for name, weight in weights.items():
+        if name.endswith(("k_proj.weight", "v_proj.weight")):
+            by_head = weight.unflatten(0, (-1, width)).repeat_interleave(copies, 0)
+            weights[name] = by_head.flatten(0, 1)
+    single = type(model)(config).eval()
+    single.load_state_dict(weights)
+    return single
+
+
+def target_of(node: Any, group: int) -> str:
+    """How deadhead names a target of TransformerLens in a model with groups of so many heads."""
+    if node.kind not in ("k_input", "v_input"):
+        return node_of(node)
+    first = node.head // group * group
+    return f"decoder.{node.layer}.{spans(range(first, first + group))}.{node.kind[0]}"
+
+
+def compared(model: Any, pairs: Any, metric: Any) -> dict[str, Any]:
+    """How alike the effects of all edges are, and the seconds of each for one pair."""
+    start = time.process_time()
+    ours = edge_effects(model, pairs.clean, pairs.corrupt, metric, progress=False)
+    seconds = {"deadhead": time.process_time() - start, "transformer-lens": 0.0}
+    single = without_groups(model)
+    with torch.no_grad():
+        ids = pairs.clean[0]["input_ids"]
+        apart = float((single(ids).logits - model(ids).logits).abs().max())
+    lens = Lens(single)
+    config = model.config
+    group = config.num_attention_heads // config.num_key_value_heads
+    rows = {name: number for number, name in enumerate(ours.targets)}
+    columns = {name: number for number, name in enumerate(ours.sources)}
+    theirs = np.where(np.isnan(ours.matrix), np.nan, 0.0)
+    for clean, corrupt in zip(pairs.clean, pairs.corrupt, strict=True):
+        for number, (answer, wrong, at) in enumerate(clean["labels"].tolist()):
+            row = slice(number, number + 1)
+            start = time.process_time()
+            scores = attribution_patch(
+                lens.bridge,
+                corrupt["input_ids"][row],
+                clean["input_ids"][row],
+                lambda logits, at=at, answer=answer, wrong=wrong: (
+                    logits[0, at, answer] - logits[0, at, wrong]
+                ),
+                EdgeAttributionConfig(granularity="edge"),
+            ).edge_scores
+            seconds["transformer-lens"] += time.process_time() - start
+            for (source, target), effect in scores.items():
+                edge = rows[target_of(target, group)], columns[node_of(source)]
+                theirs[edge] += effect / len(pairs)
+            del scores
+            print(f"pair {number + 1} of {len(pairs)}", flush=True)
+    measured = ~np.isnan(ours.matrix)
+    if np.isnan(theirs[measured]).any() or not np.isnan(theirs[~measured]).all():
+        raise SystemExit("the edges of TransformerLens are others")
+    first, second = ours.matrix[measured], theirs[measured]
+    strongest = [set(np.argsort(-abs(each))[:FEW]) for each in (first, second)]
+    return {
+        "version": version("transformer-lens"),
+        "pairs": len(pairs),
+        "edges": len(ours),
+        "logits apart": apart,
+        "correlation": float(np.corrcoef(first, second)[0, 1]),
+        "largest difference": float(abs(first - second).max()),
+        "largest effect": float(abs(second).max()),
+        f"of the {FEW} strongest, in both": len(strongest[0] & strongest[1]),
+        "seconds for a pair": {name: total / len(pairs) for name, total in seconds.items()},
+    }
