@@ -99,7 +99,7 @@ def names() -> Iterator[Pair]:
 
 
 def agreement() -> Iterator[Pair]:
-    """The subjects of both sentences differ in number, and have as many tokens."""
+    """The subjects of both sentences differ in number, and have equally many tokens."""
     for one, two in itertools.permutations((word.split("/") for word in SUBJECTS), 2):
         for town, end, verbs, plural in itertools.product(TOWNS, ENDINGS, VERBS, (0, 1)):
             subjects = one[plural], two[1 - plural]
@@ -125,8 +125,8 @@ class Pairs:
             ]
             mask = tokenizer.mask_token_id
             at = first.index(mask) if mask in first else len(first) - 1
-            alike = len(first) == len(second) and (mask is None or second[at] == mask)
-            if alike and [len(token) for token in tokens] == [1, 1]:
+            same_size = len(first) == len(second) and (mask is None or second[at] == mask)
+            if same_size and [len(token) for token in tokens] == [1, 1]:
                 row = (first, second, [tokens[0][0], tokens[1][0], at])
                 by_length.setdefault(len(first), []).append(row)
         self.clean: list[Batch] = []
