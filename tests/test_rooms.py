@@ -39,7 +39,7 @@ ALLOWED = {
     "embedding": "errors heads",
     "exports": "display embedding errors files heads layout ranking",
     "rankers": "display embedding errors forward heads layout numerics ranking registry version",
-    "effects": "display errors files forward heads layout rankers ranking",
+    "effects": "display errors files forward heads layout rankers ranking registry",
     "measures": "errors forward heads layout numerics rankers registry",
     "shrinking": "display embedding errors forward heads layout numerics rankers registry "
     "strategies",

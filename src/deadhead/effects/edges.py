@@ -263,17 +263,15 @@ class _Gradients(Run):
         assert step is not None
         first, shape = parts[0], self.tensors[slot].shape
         nodes = sorted({node for part in parts for node in part.nodes})
-        alike = all(value.shape == shape for value in values)
-        if step.is_addition and alike and len(nodes) == sum(len(part.nodes) for part in parts):
+        one_shape = all(value.shape == shape for value in values)
+        if step.is_addition and one_shape and len(nodes) == sum(len(part.nodes) for part in parts):
             parts.sort(key=lambda part: part.nodes)
             return Carried([n for part in parts for n in part.nodes], _joined(parts))
-        same = (
-            alike and len(below) == 1
-        )  # the changes can be overwritten, where they are not needed
-        direct = same and step.inputs == (below[0],)
+        single = one_shape and len(below) == 1  # what fits into the memory of its changes
+        direct = single and step.inputs == (below[0],)
         if direct and step.adds_constant:
             return first
-        free = same and not any(_overlap(first.changes, other) for other in later)
+        free = single and not any(_overlap(first.changes, other) for other in later)
         if direct and step.function is F.layer_norm and len(step.args[1]) == 1:
             changes = first.changes if free else first.changes.clone()
             return Carried(first.nodes, _normed(step, values[0], changes))
