@@ -1,0 +1,98 @@
+"""The benchmark of other tools: a peer in a process of its own, our rows beside it, what it says."""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+
+import peers_lm
+import pytest
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from tiny_decoders import tokenizer
+
+WORDS = ("Maria", "bought", "a", "car", ".", "The", "dog", "sleeps", ",", "and", "the", "café")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A decoder with neurons enough for OSSCAR, and two texts."""
+    folder = tmp_path_factory.mktemp("peers")
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=300, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=2,
+        hidden_size=32, intermediate_size=256, max_position_embeddings=512, bos_token_id=0,
+        eos_token_id=1, initializer_range=0.2, rope_parameters={
+            "rope_type": "default", "rope_theta": 50000.0,
+        },
+    )  # fmt: skip
+    LlamaForCausalLM(config).save_pretrained(folder)
+    tokenizer().save_pretrained(folder)
+    draw = random.Random(0)
+    for name in ("train", "test"):
+        text = " ".join(draw.choice(WORDS) for _ in range(3000))
+        (folder / f"{name}.txt").write_text(text, encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def run(folder, monkeypatch, tmp_path, capsys):
+    def rows(*options):
+        paths = ("--model", folder, "--calibration", folder / "train.txt")
+        paths += ("--text", folder / "test.txt", "--json", tmp_path / "rows.json")
+        sizes = ("--windows", 4, "--scored", 2, "--shares", 0.5)
+        monkeypatch.setattr(sys, "argv", ["peers_lm.py", *map(str, (*paths, *sizes, *options))])
+        peers_lm.main()
+        return json.loads((tmp_path / "rows.json").read_text())["rows"], capsys.readouterr().out
+
+    return rows
+
+
+def test_our_rows(run, folder):
+    tiny = LlamaForCausalLM.from_pretrained(folder)
+    rows, out = run()
+    whole, ours, random_neurons, layers = rows
+    assert [row["tool"] for row in rows] == ["whole", *peers_lm.ours_of(tiny, 0.5)]
+    assert whole["neurons"] == 768
+    assert ours["neurons"] == random_neurons["neurons"] == 384
+    assert layers["layers"] < 3
+    assert layers["parameters"] <= ours["parameters"]
+    assert len({row["perplexity"] for row in rows}) == 4
+    assert f"| deadhead | 50% | 0.1 M | {ours['perplexity']:.1f} |" in out
+
+
+@pytest.mark.slow
+def test_a_peer_in_its_own_process(run, folder):
+    """torch-pruning is in the environment of the tests."""
+    rows, _ = run("--peers", f"torch-pruning={sys.executable}", "--no-ours")
+    whole, *peers = rows
+    assert [row["tool"] for row in peers] == ["torch-pruning, magnitude", "torch-pruning, Taylor"]
+    for row in peers:
+        assert row["neurons"] == 384
+        assert row["parameters"] == whole["parameters"] - 384 * 3 * 32
+        assert row["versions"].startswith("torch-pruning ")
+    assert len({row["perplexity"] for row in rows}) == 3
+
+
+@pytest.mark.slow
+def test_a_peer_that_fails(run):
+    """Its row says why, and the others are still measured."""
+    rows, out = run("--peers", f"optipfair={sys.executable}")
+    assert "No module named 'optipfair'" in rows[1]["failed"]
+    assert "perplexity" not in rows[1]
+    assert len(rows) == 5
+    assert "No module named 'optipfair'" in out
+
+
+def test_another_loss_of_the_whole_model_is_refused(folder, tmp_path):
+    """As an environment gives it that reads the config differently."""
+    from safetensors.torch import save_file
+
+    (tmp_path / "whole").symlink_to(folder)
+    save_file({"ids": torch.arange(40)[None]}, tmp_path / "calibration.safetensors")
+    (tmp_path / "loss.json").write_text("1.0")
+    with pytest.raises(SystemExit, match=r"expected 1\.0"):
+        peers_lm.work("torch-pruning, magnitude", tmp_path, 0.5, "cpu")
+    assert not (tmp_path / "small").exists()
