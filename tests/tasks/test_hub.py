@@ -93,6 +93,51 @@ def test_squad_in_english_and_xquad_in_other_languages(put):
         load_data("qa", "de", "train")
 
 
+def test_pairs_of_the_hub_have_scores_by_several_names(put):
+    texts = {name: Value("string") for name in ("sentence1", "sentence2")}
+    for repository, config, split, score in (
+        ("mteb/stsbenchmark-sts", "default", "validation", "score"),
+        ("mteb/sts15-sts", "default", "test", "score"),
+        ("mteb/stsb_multi_mt", "de", "dev", "similarity_score"),
+        ("nyu-mll/glue", "stsb", "validation", "label"),
+    ):
+        features = Features({**texts, score: Value("float32")})
+        put(repository, config, split, features, [{"sentence1": "a", "sentence2": "b", score: 2.5}])
+    for lang, split, source in (
+        ("en", "dev", None), ("en", "test", "sts15"), ("de", "dev", None), ("en", "dev", "glue"),
+    ):  # fmt: skip
+        assert load_data("similarity", lang, split, source=source).rows == [
+            Row(("a", "b"), ("2.5",))
+        ]
+
+
+def test_search_of_the_hub_has_three_tables(put):
+    words = {name: Value("string") for name in ("_id", "text")}
+    documents = [
+        {"_id": "d1", "title": "Dogs", "text": "run."},
+        {"_id": "d2", "title": "", "text": "x"},
+    ]
+    queries = [{"_id": "q1", "text": "animals"}, {"_id": "q2", "text": "of another split"}]
+    judged = [{"query-id": "q1", "corpus-id": "d1", "score": 1.0}]
+    put(
+        "mteb/nfcorpus",
+        "corpus",
+        "corpus",
+        Features({**words, "title": Value("string")}),
+        documents,
+    )
+    put("mteb/nfcorpus", "queries", "queries", Features(words), queries)
+    names = {name: Value("string") for name in ("query-id", "corpus-id")}
+    put("mteb/nfcorpus", "default", "dev", Features({**names, "score": Value("float64")}), judged)
+    data = load_data("retrieval", split="dev", source="nfcorpus")
+    assert data.rows == [Row(("animals",), ("q1", "d1", "1"))]
+    assert data.documents == {"d1": "Dogs run.", "d2": "x"}
+    assert data.notes == {"queries without a judgment dropped": 1}
+    put("mteb/fiqa", "default", "test", Features(words), queries)
+    with pytest.raises(DataError, match=r"retrieval in text \(test\) could not be downloaded"):
+        load_data("retrieval", split="test", source="fiqa")
+
+
 def test_every_set_is_pinned():
     sets = [hub for task in TASKS.values() for hub in task.hub]
     commits = [hub.revision for hub in sets if hub.name != "ud-*"]
@@ -197,6 +242,23 @@ def test_offline_says_what_to_do(put, tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(DataError, match=r"sst2 in en \(train\) is not in .*/empty, and could not"):
         load_data("sst2", "en", "train", root=tmp_path / "empty")
+
+
+def test_a_hub_out_of_reach_is_not_tried_again(put, monkeypatch):
+    put("nyu-mll/glue", "sst2", "train", SENTENCE, [{"sentence": "fine", "label": 1, "idx": 0}])
+    monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr("deadhead.tasks.locating.hub.hub_problem", lambda: "no network")
+    seen: list[bool] = []
+    real = datasets.load_dataset
+    monkeypatch.setattr(
+        datasets,
+        "load_dataset",
+        lambda *a, **k: seen.append(datasets.config.HF_HUB_OFFLINE) or real(*a, **k),
+    )
+    assert len(load_data("sst2", "en", "train")) == 1
+    with pytest.raises(DataError, match="could not be downloaded from mteb/stsbenchmark-sts"):
+        load_data("similarity", "en", "dev")
+    assert (seen, datasets.config.HF_HUB_OFFLINE) == ([True, True], False)
 
 
 def test_the_folder_comes_first(put, tmp_path):

@@ -19,6 +19,7 @@ REVISION = re.compile(r"\w[\w./-]*")  # a commit, a branch, a tag, or refs/pr/1
 COMMIT = re.compile(r"[0-9a-f]{40}")
 WORLD = Path(__file__).parents[1] / "world" / "models"
 BUNDLED = {f"world/{name}": WORLD / name for name in ("encoder", "seq2seq")}
+TIMEOUT = 10.0  # seconds that the hub may take to answer at all
 LONGEST = 4096, 255  # characters of a name, and of a folder in it: no file system has more
 
 
@@ -84,6 +85,17 @@ def similar_folder(path: Path) -> str | None:
     names = [config.parent.name for config in path.parent.glob("*/config.json")]
     similar = difflib.get_close_matches(path.name, names, n=1, cutoff=0.75)
     return f"did you mean {path.parent / similar[0]}?" if similar else None
+
+
+def hub_problem() -> str | None:
+    """Say why the hub cannot be reached; its client would try again for almost a minute."""
+    from huggingface_hub import constants, get_session
+
+    try:
+        get_session().head(constants.ENDPOINT, timeout=TIMEOUT)
+    except Exception as problem:  # of the library that sends requests, which the client has changed
+        return f"{constants.ENDPOINT} cannot be reached: {problem}"
+    return None
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from deadhead.errors import FolderError, Notice, UnsupportedModel
-from deadhead.files.hub import quiet, similar_folder, source, split
+from deadhead.files.hub import hub_problem, quiet, similar_folder, source, split
 
 # Weights of any library, and what a training leaves beside them: a pruned copy has its own.
 # fmt: off
@@ -33,7 +33,6 @@ INDEX = "model.safetensors.index.json"
 SHARD = re.compile(r"[^/\\\0]+\.safetensors")
 HEADER = 100_000_000  # bytes, the most that safetensors allows for the header of a file
 CARD = "README.md"
-TIMEOUT = 10.0  # seconds that the hub may take to answer at all
 MODULES = "modules.json"  # what sentence-transformers runs, in order, and in which folders
 ENCODER = "config_sentence_transformers.json"
 KNOWN_MODULES = "deadhead knows Transformer, Pooling, Dense, Normalize and Dropout"
@@ -243,22 +242,17 @@ def _cached(name: str | Path, file: str, where: Mapping[str, Any]) -> Path | Non
 def check_hub(name: str | Path, where: Mapping[str, Any]) -> None:
     """Raise an error where a model is not cached and the hub cannot be reached.
 
-    The hub client would try again for almost a minute. where: arguments of `from_pretrained`.
+    where: arguments of `from_pretrained`.
     """
-    from huggingface_hub import constants, get_session
+    from huggingface_hub import constants
 
     if Path(name).is_dir() or constants.HF_HUB_OFFLINE or where.get("local_files_only"):
         return
     if _cached(name, "config.json", {**where, "local_files_only": True}) is not None:
         return
-    try:
-        get_session().head(constants.ENDPOINT, timeout=TIMEOUT)
-    except Exception as problem:  # of the library that sends requests, which the client has changed
-        message = (
-            f"there is no folder {name}, and {constants.ENDPOINT} cannot be reached: {problem}."
-        )
+    if (problem := hub_problem()) is not None:
         hint = similar_folder(Path(name)) or "correct the name, or connect to the network"
-        raise FolderError(message, hint) from None
+        raise FolderError(f"there is no folder {name}, and {problem}.", hint)
 
 
 def has_tokenizer(folder: Path) -> bool:

@@ -1,7 +1,7 @@
 """Which set on the Hugging Face hub holds the data of a task, at which revision.
 
 Revisions are commits, so the same rows come back next year; Universal Dependencies has one
-revision for each release. All sets are parquet: none runs code of its own.
+revision for each release. All sets are parquet or JSON: none runs code of its own.
 """
 
 from __future__ import annotations
@@ -169,6 +169,27 @@ def similarity(languages: tuple[str, ...]) -> tuple[HubSet, ...]:
         languages=languages,
     )
     return (*sets, replace(GLUE, config="stsb", default=False), translated)
+
+
+def retrieval() -> tuple[HubSet, ...]:
+    """Return sets of BEIR: their queries and their corpus are configurations of their own."""
+    revisions = {
+        "scifact": "0228b52cf27578f30900b9e5271d331663a030d7",
+        "nfcorpus": "ec0fa4fe99da2ff19ca1214b7966684033a58814",
+        "fiqa": "27a168819829fe9bcd655c2df245fb19452e8e06",
+        "arguana": "c22ab2a51041ffd869aaddef7af8d8215647e41a",
+    }
+    return tuple(
+        HubSet(
+            name=name,
+            repository=f"mteb/{name}",
+            revision=revision,
+            config="default",
+            dev="dev",
+            default=name == "scifact",
+        )
+        for name, revision in revisions.items()
+    )
 
 
 NEWEST_UD = "ud-2.17"

@@ -77,7 +77,7 @@ _TABLE = (
          texts=KINDS["similarity"].texts, label=KINDS["similarity"].label,
          hub=hub_sets.similarity(STSB)),
     Task(name="retrieval", kind="retrieval", metrics=RETRIEVAL_METRICS, languages=(TEXT,),
-         texts=("text",)),
+         texts=("text",), hub=hub_sets.retrieval()),
 )
 # fmt: on
 

@@ -12,32 +12,49 @@ from pathlib import Path
 from typing import Any
 
 from deadhead.errors import DataError, MissingExtra
+from deadhead.files.hub import hub_problem
 from deadhead.tasks.dataset import Dataset, dataset
 from deadhead.tasks.hub_sets import HubSet
 from deadhead.tasks.reading.records import Unlabelled, Unusable, row_of
+from deadhead.tasks.reading.retrieval import ROLES, judged_queries
 from deadhead.tasks.task import Row, Task
 
 
 def read_hub(hub: HubSet, task: Task, lang: str, split: str, root: Path | None) -> Dataset:
     """Download the rows of a split."""
     place = on_hub(hub, task, lang, split, root)
-    import datasets
-
-    name = f"{task.name} in {lang} ({split})"
     config, part = hub.config_of(lang), hub.dev if split == "dev" else split
-    try:
-        table = datasets.load_dataset(hub.repository, config, split=part, revision=hub.revision)
-    except Exception as error:  # the hub client has its own error for each way of failing
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        where = f"{hub.repository} at {hub.revision} on the hub"
-        tried = f" is not in {root}, and" if root else ""
-        message = f"{name}{tried} could not be downloaded from {where}: {reason}"
-        raise DataError(message, _from_folder(task, lang)) from error
+    name, hint = f"{task.name} in {lang} ({split})", _from_folder(task, lang)
+    name += f" is not in {root}, and" if root else ""
     notes: Counter[str] = Counter()
+    if task.traits.label_unit == "query":  # the corpus and all queries are tables of their own
+        parts = {role: (role, role) for role in ROLES} | {"qrels": (config, part)}
+        tables = {role: enumerate(_load(hub, *own, name, hint), 1) for role, own in parts.items()}
+        places = {role: f"{hub.repository} ({role})" for role in ROLES}
+        rows, documents = judged_queries(tables, places, notes)
+        return dataset(task, lang, split, rows, notes=notes, files=(place,), documents=documents)
+    table = _load(hub, config, part, name, hint)
     rows = [*_rows(table, task, lang, f"{hub.repository} ({config}, {split})", notes)]
     if task.traits.label_unit == "token":  # the rows of the set are the lines of one text
         rows = [Row(("".join(row.texts[0] for row in rows),))]
     return dataset(task, lang, split, rows, notes=notes, files=(place,))
+
+
+def _load(hub: HubSet, config: str, part: str, name: str, hint: str) -> Any:
+    """Download a table of a set. name: of the data, for messages."""
+    import datasets
+
+    offline = datasets.config.HF_HUB_OFFLINE
+    try:
+        datasets.config.HF_HUB_OFFLINE = offline or hub_problem() is not None  # read its cache
+        return datasets.load_dataset(hub.repository, config, split=part, revision=hub.revision)
+    except Exception as error:  # the hub client has its own error for each way of failing
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        where = f"{hub.repository} at {hub.revision} on the hub"
+        message = f"{name} could not be downloaded from {where}: {reason}"
+        raise DataError(message, hint) from error
+    finally:
+        datasets.config.HF_HUB_OFFLINE = offline
 
 
 def on_hub(hub: HubSet, task: Task, lang: str, split: str, root: Path | None) -> str:
