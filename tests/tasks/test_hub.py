@@ -240,8 +240,12 @@ def test_offline_says_what_to_do(put, tmp_path):
     ):
         load_data("sst2", "en", "train")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(DataError, match=r"sst2 in en \(train\) is not in .*/empty, and could not"):
+    with pytest.raises(DataError, match=r"\(nothing of it is in .*/empty\) could not"):
         load_data("sst2", "en", "train", root=tmp_path / "empty")
+    row = '{"id": 1, "question": "Who?", "context": "Bees", "answers": []}\n'
+    (tmp_path / "empty" / "train.jsonl").write_text(row)
+    with pytest.raises(DataError, match="which has files that name no language"):
+        load_data("qa", "en", "train", root=tmp_path / "empty")
 
 
 def test_a_hub_out_of_reach_is_not_tried_again(put, monkeypatch):

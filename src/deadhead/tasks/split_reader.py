@@ -9,6 +9,7 @@ from typing import Any
 
 from deadhead.errors import DataError, UnknownName
 from deadhead.tasks.locating.file_format import guess_format
+from deadhead.tasks.locating.file_name import UNKNOWN
 from deadhead.tasks.locating.folder import choose, survey
 from deadhead.tasks.locating.hub import on_hub, place_of, read_hub
 from deadhead.tasks.locating.small_world import in_world, is_world, read_world
@@ -118,7 +119,7 @@ class SplitReader:
         needs_own = self.root is not None and not self.task.traits.has_language and not self.source
         if hub is None or self.entries or self.task.files or needs_own:
             raise self._missing(split)
-        requested = (hub, self.task, self.lang, split, self.root)
+        requested = (hub, self.task, self.lang, split, self._tried)
         return (on_hub(*requested),), lambda: read_hub(*requested)
 
     def _share(
@@ -160,11 +161,22 @@ class SplitReader:
             message += f" Skipped: {'; '.join(files)}{more}."
         return DataError(message, hint)
 
+    @cached_property
+    def _local_languages(self) -> str:
+        """The languages that the folder has the task in."""
+        codes = sorted({entry.lang for entry in self._folder[0] if entry.task == self.name})
+        return ", ".join("files that name no language" if c == UNKNOWN else c for c in codes)
+
+    @property
+    def _tried(self) -> str:
+        """Say that the folder does not have the data, and in which languages it has the task."""
+        others = f", which has {self._local_languages}" if self._local_languages else ""
+        return "" if self.root is None else f" (nothing of it is in {self.root}{others})"
+
     def _languages(self) -> str:
         """Name the languages of the folder, or those of the task."""
-        there = {entry.lang for entry in self._folder[0] if entry.task == self.name}
-        if there:
-            return f" There it is in: {', '.join(sorted(there))}."
+        if self._local_languages:
+            return f" There it is in: {self._local_languages}."
         if self.lang in self.task.languages:
             return ""
         return f" Its languages: {', '.join(sorted(self.task.languages))}."

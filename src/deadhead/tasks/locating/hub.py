@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import resources
-from pathlib import Path
 from typing import Any
 
 from deadhead.errors import DataError, MissingExtra
@@ -20,12 +19,11 @@ from deadhead.tasks.reading.retrieval import ROLES, judged_queries
 from deadhead.tasks.task import Row, Task
 
 
-def read_hub(hub: HubSet, task: Task, lang: str, split: str, root: Path | None) -> Dataset:
-    """Download the rows of a split."""
-    place = on_hub(hub, task, lang, split, root)
+def read_hub(hub: HubSet, task: Task, lang: str, split: str, tried: str) -> Dataset:
+    """Download the rows of a split. tried: where else they are not, for messages."""
+    place = on_hub(hub, task, lang, split, tried)
     config, part = hub.config_of(lang), hub.dev if split == "dev" else split
-    name, hint = f"{task.name} in {lang} ({split})", _from_folder(task, lang)
-    name += f" is not in {root}, and" if root else ""
+    name, hint = f"{task.name} in {lang} ({split}){tried}", _from_folder(task, lang)
     notes: Counter[str] = Counter()
     if task.traits.label_unit == "query":  # the corpus and all queries are tables of their own
         parts = {role: (role, role) for role in ROLES} | {"qrels": (config, part)}
@@ -57,12 +55,11 @@ def _load(hub: HubSet, config: str, part: str, name: str, hint: str) -> Any:
         datasets.config.HF_HUB_OFFLINE = offline
 
 
-def on_hub(hub: HubSet, task: Task, lang: str, split: str, root: Path | None) -> str:
+def on_hub(hub: HubSet, task: Task, lang: str, split: str, tried: str) -> str:
     """Say where on the hub a split should be, without a connection."""
     try:
         import datasets  # noqa: F401
     except ImportError as error:
-        tried = f" (nothing of it is in {root})" if root else ""
         what = f"{task.name} in {lang} from the hub{tried}"
         raise MissingExtra("datasets", "hub", what, _from_folder(task, lang)) from error
     return f"hub:{hub.repository}@{hub.revision}:{hub.config_of(lang)}:{split}"
