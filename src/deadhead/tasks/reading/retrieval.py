@@ -153,8 +153,8 @@ def _grades(records: Records, place: str) -> dict[str, dict[str, str]]:
     for number, record in records:
         query, document, given = (record.get(name) for name in JUDGMENT)
         try:
-            value = float(given)  # on the hub 1.0
-        except (TypeError, ValueError):
+            value = float(str(given))  # on the hub 1.0
+        except ValueError:
             value = math.nan
         if not value.is_integer():
             message = f"the grade {shorten(given)} is not a whole number."
