@@ -163,7 +163,7 @@ def limit(model: Any, data: Encoded, device: str) -> dict[str, Any]:
 
 
 def cpu_sections(options: argparse.Namespace) -> Iterator[tuple[str, Callable[[], Rows]]]:
-    data, shape = mnli_like(8192), "BERT-small"
+    data, shape = mnli_like(options.examples), options.shape or "BERT-small"
     settings = Settings(batch=BATCH, rate=1e-4)
 
     def against() -> Rows:
@@ -218,7 +218,10 @@ def pruned_against_masked(shape: str, data: Encoded, settings: Settings, rounds:
 
 
 def cuda_sections(options: argparse.Namespace) -> Iterator[tuple[str, Callable[[], Rows]]]:
-    shape, settings = options.shape, Settings(batch=BATCH, rate=3e-5, precision="bf16")
+    shape, settings = (
+        options.shape or "BERT-base",
+        Settings(batch=BATCH, rate=3e-5, precision="bf16"),
+    )
     short, long = mnli_like(1024), mnli_like(16384)
 
     def row(what: str, numbers: dict[str, Any], **more: Any) -> Rows:
@@ -295,7 +298,9 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
-    parser.add_argument("--shape", choices=SHAPES, default="BERT-base", help="of the CUDA sections")
+    sizes = "BERT-small on a CPU, else BERT-base"
+    parser.add_argument("--shape", choices=SHAPES, help=sizes)
+    parser.add_argument("--examples", type=int, default=8192, help="of the CPU sections")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument(
         "--updates", type=int, default=24, help="timed on the CPU, against the Trainer"

@@ -23,7 +23,8 @@ from deadhead.tasks import Encoded, Row, dataset, encode, load_data
 from deadhead.training import Settings, finetune
 from deadhead.training.evaluation import evaluate
 
-SHAPES = {"BERT-small": (4, 8, 512), "BERT-base": (12, 12, 768)}  # layers, heads, width
+SHAPES = {"tiny": (2, 4, 16), "BERT-small": (4, 8, 512), "BERT-base": (12, 12, 768)}
+# layers, heads, width
 VOCABULARY, LABELS, BATCH = 30522, ("entailment", "neutral", "contradiction"), 32
 POS_TESTS = ("en", "de", "nl", "fr", "es", "ru", "ar", "he", "fa", "ur", "hi", "tr", "zh", "ja")
 Rows = list[dict[str, Any]]

@@ -28,7 +28,7 @@ from transformers import BertConfig, BertForSequenceClassification
 
 from deadhead import captured, discover, gated, head_means, prune, strategies
 
-SHAPES = {"6 x 12, 384 wide": (6, 12, 384), "BERT-base": (12, 12, 768)}
+SHAPES = ("6x12x384", "12x12x768")  # layers x heads x width
 
 
 def bert(layers: int, heads: int, width: int) -> Any:
@@ -158,9 +158,9 @@ def peak_extra(model: Any, heads: Any) -> int:
     return alive.peak
 
 
-def measure(name: str, rounds: int) -> Iterator[dict[str, Any]]:
+def measure(shape: str, rounds: int) -> Iterator[dict[str, Any]]:
     # Longer than most functions: it is the list of what is measured.
-    whole = bert(*SHAPES[name])
+    whole = bert(*map(int, shape.split("x")))
     layout, inputs, small = discover(whole), batch(32, 128), batch(8, 128)
     closed = sorted(strategies.random(layout, 50, seed=0))
 
@@ -248,17 +248,17 @@ def main() -> None:
     )
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=8)
-    parser.add_argument("--shapes", choices=SHAPES, default=None)
+    parser.add_argument("--shape", action="append", help=f"by default {' and '.join(SHAPES)}")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     rows = []
-    for name in [options.shapes] if options.shapes else SHAPES:
-        for row in measure(name, options.rounds):
-            rows.append({"shapes": name, **row})
-            print(name, *row.values(), sep="  ", flush=True)
+    for shape in options.shape or SHAPES:
+        for row in measure(shape, options.rounds):
+            rows.append({"shapes": shape, **row})
+            print(shape, *row.values(), sep="  ", flush=True)
     machine = torch_machine("cpu")
-    columns = ("shapes", "what", "ratio", "ideal", "realised", "goal")
+    columns = ("shape", "what", "ratio", "ideal", "realised", "goal")
     table = Table(*columns, title=machine)
     for row in rows:
         numbers = [

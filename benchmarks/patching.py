@@ -25,8 +25,7 @@ from transformers import GPT2Config, GPT2LMHeadModel
 from deadhead import patch_effects
 from deadhead.effects import logit_difference
 
-LAYERS = HEADS = 12
-WIDTHS = {"12x12x96": 96, "12x12x312": 312, "12x12x768": 768}
+SHAPES = ("12x12x96", "12x12x312", "12x12x768")  # layers x heads x width
 WORDS = 1000  # a small vocabulary, so that the layers and not the logits take the time
 METRIC = logit_difference(5, 6)
 GOAL = 8.0
@@ -35,10 +34,11 @@ Batch = dict[str, Tensor]
 Line = tuple[str, float, str, bool | None]  # what, how much, the goal, reached
 
 
-def build(width: int, device: str, dtype: torch.dtype) -> Any:
+def build(shape: str, device: str, dtype: torch.dtype) -> Any:
     torch.manual_seed(0)
+    layers, heads, width = map(int, shape.split("x"))
     config = GPT2Config(
-        n_layer=LAYERS, n_head=HEADS, n_embd=width, vocab_size=WORDS, initializer_range=0.05,
+        n_layer=layers, n_head=heads, n_embd=width, vocab_size=WORDS, initializer_range=0.05,
         bos_token_id=0, eos_token_id=0,
     )  # fmt: skip
     return GPT2LMHeadModel(config).to(device=device, dtype=dtype).eval()
@@ -57,15 +57,16 @@ def pairs(count: int, length: int, device: str) -> tuple[Batch, Batch]:
 def one_run_per_head(model: Any, clean: Batch, corrupt: Batch) -> Tensor:
     """The metric of the corrupt run with each head patched: layers x heads."""
     projections = [block.attn.c_proj for block in model.transformer.h]
-    width = projections[0].weight.shape[0] // HEADS
+    layers, heads = model.config.n_layer, model.config.n_head
+    width = projections[0].weight.shape[0] // heads
     kept: list[Tensor] = []
     hooks = [p.register_forward_pre_hook(lambda m, a: kept.append(a[0])) for p in projections]
     model(**clean, use_cache=False)
     for hook in hooks:
         hook.remove()
-    values = torch.zeros(LAYERS, HEADS, dtype=torch.float64, device=model.device)
+    values = torch.zeros(layers, heads, dtype=torch.float64, device=model.device)
     for layer, projection in enumerate(projections):
-        for head in range(HEADS):
+        for head in range(heads):
             features = slice(head * width, (head + 1) * width)
 
             def patch(
@@ -90,7 +91,8 @@ def one_run_per_head_and_pair(model: Any, clean: Batch, corrupt: Batch, few: int
 
 def batched(model: Any, clean: Batch, corrupt: Batch) -> Tensor:
     effects = patch_effects(model, clean, corrupt, METRIC, progress=False)
-    return torch.tensor(list(effects.values.values()), dtype=torch.float64).view(LAYERS, HEADS)
+    values = torch.tensor(list(effects.values.values()), dtype=torch.float64)
+    return values.view(model.config.n_layer, model.config.n_head)
 
 
 def timed(run: Callable[[], Any], device: str) -> tuple[float, Any]:
@@ -107,7 +109,7 @@ def timed(run: Callable[[], Any], device: str) -> tuple[float, Any]:
 
 
 def measure(name: str, dtype: torch.dtype, options: argparse.Namespace) -> Iterator[Line]:
-    model = build(WIDTHS[name], options.device, dtype)
+    model = build(name, options.device, dtype)
     clean, corrupt = pairs(options.pairs, options.length, options.device)
     few = min(options.few, options.pairs)
     runs: dict[str, Callable[[], Any]] = {
@@ -140,7 +142,7 @@ def measure(name: str, dtype: torch.dtype, options: argparse.Namespace) -> Itera
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
-    parser.add_argument("--shape", action="append", choices=tuple(WIDTHS))
+    parser.add_argument("--shape", action="append", help=f"by default {', '.join(SHAPES)}")
     parser.add_argument("--dtype", action="append", choices=("float32", "bfloat16"))
     parser.add_argument("--pairs", type=int, default=100)
     parser.add_argument("--length", type=int, default=16, help="tokens of a sentence")
@@ -149,7 +151,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="write the numbers here")
     options = parser.parse_args()
     lines = []
-    for name in options.shape or WIDTHS:
+    for name in options.shape or SHAPES:
         for dtype in options.dtype or ["float32"]:
             for what, value, goal, reached in measure(name, getattr(torch, dtype), options):
                 lines.append({"what": what, "value": value, "goal": goal, "reached": reached})

@@ -34,7 +34,7 @@ from deadhead.rankers import rank
 from deadhead.rankers.loss import example_losses
 
 WORDS = {None: "", True: "yes", False: "NO"}  # is the goal reached?
-SHAPES = {"6x12x384": (6, 12, 384), "12x12x768": (12, 12, 768)}
+SHAPES = ("6x12x384", "12x12x768")  # layers x heads x width
 METHODS = ("entropy", "confidence", "gradient", "taylor", "lrp", "ablation", "l0", "shapley")
 SHORTER = {"shapley": {"permutations": 10}}  # a tenth of the default
 LONG = 20  # forward passes: a method that takes as many is timed once
@@ -46,7 +46,7 @@ def build(shape: str, device: str, dtype: torch.dtype, folder: str | None = None
     if folder:
         model = AutoModelForSequenceClassification.from_pretrained(folder, num_labels=3)
     else:
-        layers, heads, width = SHAPES[shape]
+        layers, heads, width = map(int, shape.split("x"))
         config = BertConfig(
             hidden_size=width,
             num_hidden_layers=layers,
@@ -264,9 +264,9 @@ def in_passes(
     return median(ratios), median(seconds)
 
 
-def every_method(folder: str | None, count: int, repeats: int) -> Iterator[Line]:
+def every_method(folder: str | None, shape: str, count: int, repeats: int) -> Iterator[Line]:
     torch.set_num_threads(1)
-    model = build("12x12x768", "cpu", torch.float32, folder)
+    model = build(shape, "cpu", torch.float32, folder)
     batches = packed(sentences(np.random.default_rng(0).integers(12, 49, count)), size=16)
     single = partial(forward, model, batches)
     single()
@@ -290,7 +290,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
     parser.add_argument(
-        "--shape", action="append", choices=tuple(SHAPES), help="on the CPU: only this shape"
+        "--shape", action="append", help=f"layers x heads x width; {', '.join(SHAPES)}"
     )
     parser.add_argument(
         "--methods", action="store_true", help="on the CPU: what every method costs"
@@ -307,7 +307,8 @@ def main() -> None:
     if args.device == "cuda":
         lines = on_gpu(args.model, args.examples or 20000, args.repeats)
     elif args.methods:
-        lines = every_method(args.model, args.examples or 64, args.repeats)
+        (shape,) = args.shape or SHAPES[-1:]
+        lines = every_method(args.model, shape, args.examples or 64, args.repeats)
     else:
         lines = (
             line

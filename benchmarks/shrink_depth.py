@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 
 import torch
+from machine import write_rows
 
 from deadhead import load
 from deadhead.heads.model_files import tokenizer_of
@@ -53,6 +54,7 @@ def main():
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--windows", type=int, default=640, help="to choose and refit with")
     parser.add_argument("--test-windows", type=int, default=160)
+    parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     tokenizer = tokenizer_of(options.model)
     train = windows(tokenizer, options.train, 4 * options.windows)
@@ -60,6 +62,7 @@ def main():
     train = train[order[: options.windows]]
     test = windows(tokenizer, options.test, options.test_windows)
     batches = [{"input_ids": rows, "labels": rows} for rows in train.split(BATCH)]
+    rows = []
     for number in map(int, options.removed.split(",")):
         model = load(options.model, dtype=torch.float32).to(options.device)
         begin = time.perf_counter()
@@ -69,7 +72,9 @@ def main():
         )  # fmt: skip
         row = {"removed": report.removed_layers, "perplexity": report.scores}
         row |= {"parameters": report.sizes["parameters"], "stages": report.seconds}
-        print(json.dumps({**row, "seconds": round(time.perf_counter() - begin, 1)}), flush=True)
+        rows.append({**row, "seconds": round(time.perf_counter() - begin, 1)})
+        print(json.dumps(rows[-1]), flush=True)
+        write_rows(options.json, options.device, rows)
 
 
 if __name__ == "__main__":

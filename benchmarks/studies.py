@@ -130,7 +130,7 @@ def load_text(file: Path, text: str, seeds: int) -> Any:
 def search_study(folder: Path, many: int) -> tuple[Path, int]:
     """A study that is all searches, with claims, and the number of its records."""
     chosen = load_text(folder / "searches.yaml", SEARCH, max(1, many // TRIALS_PER_SEED))
-    run(chosen, folder / "searches", executor="serial", work="__main__:search")
+    run(chosen, folder / "searches", executor="serial", work=f"{__name__}:search")
     return folder / "searches", len(chosen.trials)
 
 
@@ -147,7 +147,7 @@ def timed(call: Callable[[], Any], runs: int = 1) -> float:
 def per_trial(folder: Path, trials: int, executor: str, workers: int = 1) -> float:
     """Milliseconds per trial of a run from start to end: starting, running, writing, counting."""
     chosen, out = recipe(folder, trials), folder / f"{executor}-{trials}"
-    module = "__main__:work" if executor == "serial" else "studies:work"
+    module = f"{__name__}:work" if executor == "serial" else "studies:work"
     seconds = timed(lambda: run(chosen, out, executor=executor, workers=workers, work=module))
     return 1000 * seconds / len(chosen.trials)
 
@@ -174,10 +174,10 @@ def measure(folder: Path, trials: int, many: int) -> dict[str, float]:
     name = f"local, 2 workers, {trials} trials, ms per trial"
     numbers[name] = per_trial(folder, trials, "local", 2)
     study, chosen = folder / f"serial-{many}", recipe(folder, many)
-    again = timed(lambda: run(chosen, study, executor="serial", work="__main__:work"))
+    again = timed(lambda: run(chosen, study, executor="serial", work=f"{__name__}:work"))
     numbers[f"run again, {many} records, s"] = again
     longer, before = recipe(folder, many + 200), time.time()
-    run(longer, study, executor="serial", work="__main__:work")
+    run(longer, study, executor="serial", work=f"{__name__}:work")
     times = sorted(file.stat().st_mtime for file in (study / "records").iterdir())[-200:]
     assert times[0] > before
     seconds = (times[-1] - times[0]) / (len(times) - 1)
@@ -202,7 +202,7 @@ def measure_reading(study: Path, label: str, command: str) -> dict[str, float]:
 def compare(folder: Path, many: int, other: Path) -> list[dict[str, Any]]:
     """`deadhead report` of both kinds of study with two source trees, in turns."""
     chosen = recipe(folder, many)
-    run(chosen, folder / "plain", executor="serial", work="__main__:work")
+    run(chosen, folder / "plain", executor="serial", work=f"{__name__}:work")
     searches, size = search_study(folder, many)
     own = Path(deadhead.__file__).parents[1]
     rows = []

@@ -56,9 +56,10 @@ class Bench:
             (text for row in rows["train"].rows for text in row.texts), options.vocabulary
         )
         self.row(f"vocabulary of {len(self.tokenizer):,}", time.perf_counter() - start, "s")
-        test = replace(rows["test"], rows=rows["test"].rows[: options.sentences])
+        most = {"train": options.train, "dev": options.train, "test": options.sentences}
         self.train, self.dev, self.test = (
-            encode(data, self.tokenizer) for data in (rows["train"], rows["dev"], test)
+            encode(replace(data, rows=data.rows[: most[split]]), self.tokenizer)
+            for split, data in rows.items()
         )
 
     def row(self, what: str, value: float, unit: str, **more: Any) -> None:
@@ -176,6 +177,7 @@ def main() -> None:
     parser.add_argument("--data", help="a folder with parallel text", default="world")
     parser.add_argument("--size", default="transformer-mini")
     parser.add_argument("--vocabulary", type=int, default=8000)
+    parser.add_argument("--train", type=int, help="sentences to train on; by default all")
     parser.add_argument("--sentences", type=int, default=1000)
     parser.add_argument("--tokens", type=int, help="of a batch; 25,000 on a GPU, else 1,000")
     parser.add_argument("--accumulate", type=int, default=1)

@@ -10,8 +10,8 @@ from command_line import clean
 from deadhead.heads import load, save
 from deadhead.ranking import Ranking
 from deadhead.world import MODELS
-from sentence_encoders import TEXTS, bare_encoder, sentence_encoder
 from tiny_models import build_class
+from tiny_sentence_encoders import TEXTS, bare_encoder, sentence_encoder
 
 
 @pytest.fixture(scope="module")

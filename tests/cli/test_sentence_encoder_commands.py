@@ -8,7 +8,7 @@ from command_line import output_of
 from deadhead.embedding.embedder import POOLINGS
 from deadhead.errors import UnsupportedModel
 from deadhead.saved.bench import bench
-from sentence_encoders import MODULES, sentence_encoder
+from tiny_sentence_encoders import MODULES, sentence_encoder
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from command_line import clean
 from deadhead import discover, load, save
 from deadhead.tasks import load_data
 from deadhead.world import MODELS
-from sentence_encoders import TEXTS, open_encoder, sentence_encoder
+from tiny_sentence_encoders import TEXTS, open_encoder, sentence_encoder
 
 ENCODER = MODELS / "encoder"
 LINES = [*TEXTS, "Maria kaufte ein Auto .\tShe sings .", "Der Hund schläft ."]

@@ -11,7 +11,7 @@ from deadhead.embedding.embedder import POOLINGS
 from deadhead.errors import FolderError, UnsupportedModel
 from deadhead.forward import forward
 from deadhead.heads import load
-from sentence_encoders import MODULES, TEXTS, bare_encoder, sentence_encoder
+from tiny_sentence_encoders import MODULES, TEXTS, bare_encoder, sentence_encoder
 
 
 @pytest.fixture(scope="module")

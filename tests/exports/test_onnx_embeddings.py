@@ -11,8 +11,8 @@ from deadhead.embedding.embedder import POOLINGS
 from deadhead.exports.onnx.export import exported
 from deadhead.forward import forward
 from deadhead.heads import load, prune, save
-from sentence_encoders import MODULES, TEXTS, sentence_encoder
 from tiny_models import uneven
+from tiny_sentence_encoders import MODULES, TEXTS, sentence_encoder
 
 LONG = [" ".join(TEXTS), *TEXTS, ""]
 

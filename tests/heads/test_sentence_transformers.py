@@ -12,8 +12,8 @@ from deadhead.errors import UnsupportedModel
 from deadhead.forward import forward
 from deadhead.heads import discover, load, prune, save
 from deadhead.heads.load import skeleton
-from sentence_encoders import MODULES, TEXTS, open_encoder, sentence_encoder
 from tiny_models import uneven
+from tiny_sentence_encoders import MODULES, TEXTS, open_encoder, sentence_encoder
 
 CARD = """---
 library_name: sentence-transformers

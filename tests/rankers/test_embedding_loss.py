@@ -13,7 +13,7 @@ from deadhead.forward import token_limit
 from deadhead.rankers import embedding_loss, label_free
 from deadhead.rankers.embedding_loss import EmbeddingLoss
 from deadhead.world import MODELS
-from sentence_encoders import TEXTS, sentence_encoder
+from tiny_sentence_encoders import TEXTS, sentence_encoder
 
 
 @pytest.fixture(scope="module")

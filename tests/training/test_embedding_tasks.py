@@ -20,8 +20,8 @@ from deadhead.training.inference import _nearest
 from deadhead.training.models import encode_for, fits_task, labels_for, tokenizer_for, window_length
 from deadhead.training.update import loss_sum
 from deadhead.world import MODELS
-from sentence_encoders import TEXTS, bare_encoder, sentence_encoder
 from tiny_models import build_class
+from tiny_sentence_encoders import TEXTS, bare_encoder, sentence_encoder
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,125 @@
+"""Each script runs on tiny inputs, and its rows have the keys of the committed results."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from deadhead import save
+from deadhead.world import MODELS
+from gguf_models import byte_tokenizer
+from tiny_sentence_encoders import TEXTS, sentence_encoder
+
+RESULTS = Path(__file__).parent / "results"
+ENCODER = MODELS / "encoder"
+
+
+class Run(NamedTuple):
+    """A run of a script, and the committed results whose rows it must resemble."""
+
+    script: str
+    arguments: str  # names in braces are files and folders of `inputs`
+    results: tuple[str, ...] = ()
+    constants: Mapping[str, Any] = MappingProxyType({})  # of the script, for this run
+
+
+# Scripts that a file of tests runs by their functions, and those that run inside another one.
+ELSEWHERE = {
+    "against_lm_eval", "in_runtimes", "kwon_authors", "shrink_curves", "shrink_curves_report",
+    "shrink_lm_curves", "shrink_lm_latency", "shrink_latency", "runtime_worker",
+}  # fmt: skip
+# Each needs a package that no extra of deadhead has, a model that solves its task, or minutes.
+BY_HAND = {
+    "against_transformer_lens", "circuits", "language_model", "runtimes", "sentence_encoders",
+    "shrink_encoders", "shrink_lm",
+}  # fmt: skip
+RUNS = [
+    Run("rank", "--shape 2x4x16 --examples 4 --repeats 1", ("rank-x86_64", "rank-h200")),
+    Run("rank", "--methods --shape 2x4x16 --examples 4 --repeats 1", ("rank-methods-x86_64",)),
+    Run("heads", "--shape 2x4x16 --rounds 1", ("heads-x86_64",)),
+    Run("patching", "--shape 2x4x16 --pairs 2 --length 6 --rounds 1", ("patching-h200",)),
+    Run("edges", "--family gpt2 --width 48 --pairs 2 --length 6 --rounds 1"),
+    Run("finetune", "--shape tiny --examples 256 --updates 2 --rounds 1", ("finetune-x86_64",)),
+    Run("tokenise", "--examples 50 --tokenizer {encoder}", ("tokenise-x86_64",)),
+    Run("studies", "--trials 3 --many 20", ("studies-x86_64",)),
+    Run("translate", "--train 30 --sentences 4 --epochs 1 --rounds 1", ("translate-x86_64",)),
+    Run(
+        "compression",
+        "{encoder} --prunings {half} --rounds 2",
+        ("compression-x86_64", "compression-h200"),
+        {"BATCHES": {"cpu": (1,)}, "LENGTHS": (32,), "TURN": {"cpu": 0.001}},
+    ),
+    Run("big_decoder", "--shape tiny --device cpu --windows 2 --length 16", ("big-decoder-h200",)),
+    Run(
+        "attention_layers",
+        "--model {decoder} --calibration {text} --text {text} --windows 1 --draws 1",
+        ("attention-layers-h200",),
+    ),
+    Run(
+        "shrink_depth",
+        "--model {decoder} --train {text} --test {text} --removed 1 --windows 4 --test-windows 1 "
+        "--device cpu",
+    ),
+    Run("shrink_speed", "--shape 2x4x16 --on 8x32 --speedups 1.05", ("shrink-speed-x86_64",)),
+    Run("shrink_cost", "{sentences} --text {text} --examples 16 --heads 0.5"),
+]
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory):
+    """A decoder, a sentence encoder, and texts."""
+    home = tmp_path_factory.mktemp("inputs")
+    tokenizer = byte_tokenizer()
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        num_hidden_layers=4, num_attention_heads=8, num_key_value_heads=4, hidden_size=32,
+        intermediate_size=32, vocab_size=len(tokenizer), max_position_embeddings=600,
+    )  # fmt: skip
+    save(LlamaForCausalLM(config), home / "decoder", tokenizer)
+    (home / "text.txt").write_text("\n".join(TEXTS * 40) + "\n")
+    return {
+        "encoder": ENCODER, "decoder": home / "decoder", "text": home / "text.txt",
+        "sentences": sentence_encoder(home / "sentences" / "encoder"),
+    }  # fmt: skip
+
+
+def keys(value: Any) -> set[str]:
+    """The keys of a file of results and, behind a dot, those of all its rows."""
+    if "runs" in value:
+        value = value["runs"][0]
+    names = set(value)
+    for name in ("rows", "lines", "times"):
+        names |= {f"{name}.{key}" for row in value.get(name, ()) for key in row}
+    return names
+
+
+def test_every_script_runs_somewhere():
+    files = [f for f in Path(__file__).parent.glob("*.py") if not f.name.startswith("test_")]
+    scripts = {file.stem for file in files if "__main__" in file.read_text(encoding="utf-8")}
+    assert scripts == {run.script for run in RUNS} | ELSEWHERE | BY_HAND
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("run", RUNS, ids=lambda run: f"{run.script} {run.arguments}"[:40])
+def test_script(run, inputs, tmp_path, monkeypatch):
+    monkeypatch.setenv("DEADHEAD_CACHE", str(tmp_path / "cache"))
+    words = [word.format(half="random 50", **inputs) for word in run.arguments.split()]
+    out = tmp_path / "results.json"
+    monkeypatch.setattr(sys, "argv", [f"{run.script}.py", *words, "--json", str(out)])
+    script = importlib.import_module(run.script)
+    for name, value in run.constants.items():
+        monkeypatch.setattr(script, name, value)
+    script.main()
+    names = keys(json.loads(out.read_text()))
+    for name in run.results:
+        committed = keys(json.loads((RESULTS / f"{name}.json").read_text()))
+        assert names <= committed, (name, names - committed)
