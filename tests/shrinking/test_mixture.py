@@ -95,6 +95,7 @@ def test_layers_that_save_more_than_the_target_leave_heads_and_neurons_alone():
     assert len(report.removed_layers) == 2
     assert not report.choice.heads
     assert not report.choice.neurons
+    assert any("all heads and neurons stay" in note for note in report.notes)
 
 
 def test_the_target_counts_from_the_full_model():

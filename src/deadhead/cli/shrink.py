@@ -311,7 +311,7 @@ def _print(result: ShrunkSaved, out: Path) -> None:
         for language, count in result.scored.items()
     )
     if report.tried_layers:
-        tried = ", ".join(f"{loss:z.4f} without {n}" for n, loss in report.tried_layers.items())
+        tried = ", ".join(f"{n}: {loss:z.4f}" for n, loss in report.tried_layers.items())
         console.print(f"held-out loss by the number of layers removed: {tried}")
     if report.removed_layers:
         console.print(f"removed layers: {', '.join(report.removed_layers)}")

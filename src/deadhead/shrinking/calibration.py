@@ -80,8 +80,10 @@ class Calibration:
         tokens = min(sum(0 if m is None else int(m.sum()) for m in both) for both in masks)
         return self.repair[:: min(FEWER, max(1, tokens // (ENOUGH * widest)))]
 
-    def forecast(self, progress: Progress) -> Progress:
+    def forecast(self, progress: Progress, scope: str = "in all") -> Progress:
         """Also say, after the first batches of the choice, about how long everything will take.
+
+        scope: what the estimate is of.
 
         The very first is not counted: it takes longer, and it may be much shorter than others.
         """
@@ -98,7 +100,7 @@ class Calibration:
                 if ran >= SOON * sum(sizes):
                     one = (time.perf_counter() - begin) * sum(sizes) / ran
                     seconds = one * (passes + AFTER) + MEASURES * self.seconds["measure"]
-                    time_text = f"about {clock(seconds)} in all"
+                    time_text = f"about {clock(seconds)} {scope}"
                     say_stage(f"shrink: {time_text}")
             progress(done, total, note or time_text)
 

@@ -98,6 +98,10 @@ class LayersPlan:
         """The model gives what it gives without these layers, and nothing else changed."""
         return self.depth.tried(State(self.state.removed))
 
+    def tried(self) -> AbstractContextManager[nn.Module]:
+        """The model gives what it will give once the plan is applied."""
+        return self.depth.tried(self.state)
+
     def apply(self) -> Callable[[], None]:
         """Remove the layers and write the new weights; returns the undo function."""
         model = self.depth.model

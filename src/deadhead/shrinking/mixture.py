@@ -19,7 +19,7 @@ from deadhead.errors import DeadheadError
 from deadhead.heads.depth import remove_layers, stacks_of
 from deadhead.heads.layers import checkpointed, copy_with_same_weights
 from deadhead.heads.prune import prune
-from deadhead.layout import Batch
+from deadhead.layout import Batch, LayerKey
 from deadhead.rankers.run import frozen
 
 from .allocate import Budget
@@ -85,6 +85,12 @@ class Mixer:
         best: Mixture | None = None
         problem: OutOfReach | None = None
         for count, layers in self._plans():
+            if best is not None and layers is not None:
+                with self.whole.stage("measure"), layers.tried():
+                    loss = self.whole.held_out_loss()
+                if loss >= best.loss:  # with all heads and neurons
+                    self.tried[count] = loss
+                    break
             try:
                 mixture = self.mixture(layers, compare=True)
             except OutOfReach as error:  # one more layer may help
@@ -125,8 +131,7 @@ class Mixer:
         try:
             stacks = stacks_of(calibration.model)
             keys = [key for stack in stacks.values() for key in stack.keys]
-            smaller = copy_with_same_weights(calibration.model)
-            remove_layers(smaller, keys[len(keys) // 2 : len(keys) // 2 + 1])
+            smaller = _without_one_layer(calibration.model, keys)
         except DeadheadError as why:
             self.notes.append(f"whole layers stay: {why.message}")
             check_budgets([budget], calibration.targets, self.full, shape)
@@ -170,7 +175,8 @@ class Mixer:
                 adjust = None
                 if table is not None:
                     adjust = partial(self._adjusted, calibration, table, budgets, factors)
-                choices = self._choose(calibration, budgets, adjust)
+                scope = "for each number of layers to try" if compare else "in all"
+                choices = self._choose(calibration, budgets, adjust, scope)
             best, plan, is_final, losses = self._repaired(calibration, choices, compare)
         seconds = nan
         if table is not None:
@@ -202,7 +208,7 @@ class Mixer:
         )  # fmt: skip
 
     def _choose(
-        self, calibration: Calibration, budgets: Sequence[Budget], adjust: Adjust | None
+        self, calibration: Calibration, budgets: Sequence[Budget], adjust: Adjust | None, scope: str
     ) -> list[Choice]:
         """The choice of each method, from one pass over the data."""
         methods = [calibration.method]
@@ -214,7 +220,7 @@ class Mixer:
             return choose_by_each(
                 calibration.model, calibration.fit, methods, budgets=budgets, adjust=adjust,
                 loss=calibration.loss, seed=calibration.seed,
-                progress=calibration.forecast(progress),
+                progress=calibration.forecast(progress, scope),
             )  # fmt: skip
 
     def _adjusted(
@@ -285,6 +291,18 @@ class Mixer:
     ) -> RefitPlan:
         with calibration.stage("refit") as progress:
             return repair.plan(calibration.model, batches, choice, progress)
+
+
+def _without_one_layer(model: nn.Module, keys: Sequence[LayerKey]) -> nn.Module:
+    """A copy without one layer, near the middle, that can leave; an error if none can."""
+    problem: DeadheadError | None = None
+    for key in sorted(keys, key=lambda key: abs(keys.index(key) - len(keys) // 2)):
+        try:
+            return remove_layers(copy_with_same_weights(model), [key])
+        except DeadheadError as why:
+            problem = problem or why
+    assert problem is not None  # there is at least one layer
+    raise problem
 
 
 def _parameters(model: nn.Module) -> int:

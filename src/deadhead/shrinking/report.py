@@ -41,6 +41,8 @@ def report(
     notes = [*mixer.notes, *(() if layers is None else layers.notes)]
     notes += [*group_notes(calibration.layout, choice.heads, mixture.budgets), *plan.report.notes]
     notes += quota_notes(choice, mixture.budgets)
+    if mixture.budgets and not choice.method:
+        notes.append("all heads and neurons stay: what else was removed meets the target")
     notes += [
         f"all {kind} stay: their layers have fewer than the multiple"
         for kind in {site.kind: None for site in calibration.sites if site.kept}
