@@ -34,8 +34,8 @@ class Run(NamedTuple):
 
 # Scripts that a file of tests runs by their functions, and those that run inside another one.
 ELSEWHERE = {
-    "against_lm_eval", "in_runtimes", "kwon_authors", "shrink_curves", "shrink_curves_report",
-    "shrink_lm_curves", "shrink_lm_latency", "shrink_latency", "runtime_worker",
+    "against_lm_eval", "in_runtimes", "kwon_authors", "peers_lm", "runtime_worker", "shrink_curves",
+    "shrink_curves_report", "shrink_latency", "shrink_lm_curves", "shrink_lm_latency",
 }  # fmt: skip
 # Each needs a package that no extra of deadhead has, a model that solves its task, or minutes.
 BY_HAND = {
