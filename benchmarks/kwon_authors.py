@@ -1,7 +1,7 @@
 """Kwon et al. 2022: does `shrink` give the units and the scales of the authors' own code?
 
     git clone https://github.com/WoosukKwon/retraining-free-pruning FOLDER
-    python benchmarks/kwon_authors.py --authors FOLDER [--shares 0.5,0.75] [--json FILE]
+    python benchmarks/kwon_authors.py --authors FOLDER [--shares 0.25,0.5,0.75] [--json FILE]
                                       [--model MODEL --data DIR --task sst2 --train 1000]
                                       [--examples 512]
 
@@ -40,7 +40,7 @@ from unittest.mock import patch
 import numpy as np
 import torch
 from encoder_tasks import Task
-from machine import torch_machine
+from machine import write_rows
 from scipy.sparse.linalg import lsmr
 from torch import Tensor, nn
 from transformers import BertConfig, BertForSequenceClassification
@@ -286,8 +286,8 @@ def authors_result(
     """The result of the authors' functions; the scales are of our units."""
     masked, config = MaskedBert(model), model.config
     whole = our_masks(config, Choice(heads=(), neurons={}, predicted=None, method={}))
-    found = authors.collect_mask_grads(masked, *whole.values(), [dict(b) for b in batches])
-    gradients = dict(zip(KINDS, found, strict=True))
+    grads = authors.collect_mask_grads(masked, *whole.values(), [dict(b) for b in batches])
+    gradients = dict(zip(KINDS, grads, strict=True))
     units, teacher = authors_units(authors, config, gradients, share, tokens)
     return Result(
         fisher={kind: authors.compute_fisher_info(values) for kind, values in gradients.items()},
@@ -402,7 +402,7 @@ def main() -> None:
     parser.add_argument("--train", type=int, default=1000, help="of the training examples")
     parser.add_argument("--scored", type=int, help="of the examples that give the score")
     parser.add_argument("--examples", type=int, default=512, help="to calibrate with")
-    parser.add_argument("--shares", default="0.5,0.75", help="of the MACs that remain")
+    parser.add_argument("--shares", default="0.25,0.5,0.75", help="of the MACs that remain")
     parser.add_argument("--seed", type=int, default=0, help="of the task layer and the training")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
@@ -427,9 +427,7 @@ def main() -> None:
     for share in map(float, arguments.shares.split(",")):
         rows.append(common | row_of(authors, model, data, share, task))
         print(json.dumps(rows[-1], indent=1))
-        if arguments.json is not None:
-            results = {"machine": torch_machine("cpu"), "rows": rows}
-            arguments.json.write_text(json.dumps(results, indent=1) + "\n")
+        write_rows(arguments.json, "cpu", rows)
 
 
 if __name__ == "__main__":
