@@ -121,6 +121,15 @@ def test_kinds_of_layers_and_the_number_of_the_first_ones_follow(layers, slide, 
     assert config["num_hidden_layers"] == len(kinds)
 
 
+def test_settings_of_single_layers_follow(tmp_path):
+    model = build("gemma4_unified_text", num_hidden_layers=4)
+    widths = [layer.self_attn.head_dim for layer in model.model.layers]
+    assert widths[0] != widths[1]
+    save(remove_layers(model, [0]), tmp_path / "model")
+    stored = json.loads((tmp_path / "model" / "config.json").read_text())["per_layer_config"]
+    assert {n: one["head_dim"] for n, one in stored.items()} == {"0": widths[1], "2": widths[3]}
+
+
 def test_outputs_of_a_backbone_follow():
     model = remove_layers(build("dinov2", num_hidden_layers=4, out_indices=(1, 4)), [1, 2])
     assert model.config.stage_names == ["stem", "stage1", "stage2"]

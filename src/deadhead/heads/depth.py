@@ -34,6 +34,7 @@ NUMBER = re.compile(r"(layer|block).*(idx|index|id|num|number)$")
 FIRST = re.compile(r"^(max_window|num_dense)_layers$|^first_k_dense_replace$")
 ONCE = "relative_attention_bias"  # what the first layer of T5 has alone, for all of them
 PATTERNS = "attention_types"  # of GPT-Neo: kinds of layers, and how often each follows
+OVERRIDES = "per_layer_config"  # settings of single layers by their number, as in Gemma 4
 STAGES = "stage_names"  # of a backbone for images: the input, and the output of each layer
 BY_NUMBER = "scale_attn_by_inverse_layer_idx"  # of GPT-2
 IN_TRAINING = "drop_path"  # modules that skip layers at random, but only in training
@@ -267,7 +268,7 @@ def _change(
     before, length = _lengths(_built(model, config), stacks), len(stack.layers)
     wish = {**before, stack.path: len(numbers)}
     for part, fields in _counts(config, length):
-        old = {name: getattr(part, name) for name in vars(part)}
+        old, settings = dict(vars(part)), part.to_dict().get(OVERRIDES)
         for name in fields:
             setattr(part, name, len(numbers))
         for name, value in part.to_dict().items():
@@ -278,6 +279,10 @@ def _change(
         if isinstance(getattr(part, PATTERNS, None), list):
             kinds = [kind for every, times in old[PATTERNS] for kind in every * times]
             setattr(part, PATTERNS, [[[kinds[number] for number in numbers], 1]])
+        if settings:
+            own = {int(number): value for number, value in settings.items()}
+            kept = {place: own[n] for place, n in enumerate(numbers) if n in own}
+            setattr(part, OVERRIDES, kept)
         if isinstance(getattr(part, STAGES, None), list):
             part.stage_names = old[STAGES][: len(numbers) + 1]
             ends = {i % (length + 1) for i in part.out_indices}
