@@ -17,6 +17,7 @@ from deadhead.exports.gguf.export import exported
 from deadhead.exports.gguf.file import as_stored, write
 from deadhead.exports.gguf.plan import plan
 from deadhead.heads import load, prune, save
+from deadhead.heads.depth import remove_layers
 from deadhead.version import install_command
 from gguf_models import CHANGES, FAMILIES, MORE, build, byte_tokenizer
 
@@ -56,6 +57,16 @@ def test_the_file_holds_the_model(family, change, tmp_path):
     assert abs(logits(file, IDS) - expected).max() < 1e-3 * abs(expected).max()
     if change != "whole":
         assert abs(answer(build(family)) - expected).max() > 0.1 * abs(expected).max()
+
+
+@pytest.mark.parametrize("family", ["llama", "qwen2", "qwen3"])
+def test_fewer_layers(family, tmp_path):
+    file = written(model := remove_layers(build(family), [1]), tmp_path / "m.gguf")
+    expected = answer(model)
+    padding = file.architecture == "step35"  # a layer that it needs
+    assert file.values["block_count"] == 2 + padding
+    assert abs(logits(file, IDS) - expected).max() < 1e-3 * abs(expected).max()
+    assert abs(answer(build(family)) - expected).max() > 0.1 * abs(expected).max()
 
 
 @pytest.mark.parametrize("family", MORE)

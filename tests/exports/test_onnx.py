@@ -14,6 +14,7 @@ import transformers
 from deadhead.errors import DeadheadError, FolderError, MissingExtra, UnsupportedModel
 from deadhead.exports import export
 from deadhead.heads import discover, gated, load, prune, save
+from deadhead.heads.depth import remove_layers
 from deadhead.version import install_command
 from tiny_models import build, build_class
 from word_tokenizer import word_tokenizer
@@ -75,6 +76,25 @@ def test_a_file_of_an_encoder_and_a_decoder(tmp_path):
     assert (answer["logits"] - gated_logits(whole, batch, closed=heads[1:])).abs().max() > 1e-2
     batch["input_ids"] = batch["input_ids"].flip(0)
     assert (answered(file, batch)["logits"] - expected).abs().max() > 1e-2
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("quick_exporter")
+@pytest.mark.parametrize(("family", "layers"), [("bert", [0]), ("t5", ["decoder.1", "encoder.0"])])
+def test_a_file_with_fewer_layers(family, layers, tmp_path):
+    whole = build(family).float()
+    file = exported(model := remove_layers(copy.deepcopy(whole), layers), tmp_path)
+    batch = of_ids(5, 21)
+    if family == "t5":
+        batch["decoder_input_ids"] = batch["input_ids"][:, 1:5]
+    else:
+        batch["token_type_ids"] = torch.zeros_like(batch["input_ids"])
+    answer = answered(file, batch)
+    with torch.no_grad():
+        expected, other = model(**batch)[0], whole(**batch)[0]
+    (name,) = (n for n, value in answer.items() if value.shape == expected.shape)
+    assert (answer[name] - expected).abs().max() < 1e-3 * expected.abs().max()
+    assert (other - expected).abs().max() > 1e-1 * expected.abs().max()
 
 
 def check_pairs(folder, file, *, reads_types):

@@ -11,6 +11,7 @@ from deadhead.embedding import embedder_of
 from deadhead.errors import UnsupportedModel
 from deadhead.forward import forward
 from deadhead.heads import discover, load, prune, save
+from deadhead.heads.depth import remove_layers
 from deadhead.heads.load import skeleton
 from tiny_models import uneven
 from tiny_sentence_encoders import MODULES, TEXTS, open_encoder, sentence_encoder
@@ -83,6 +84,19 @@ def test_a_saved_folder_is_one_of_theirs(form, folder, tmp_path):
     other = save(load(small), tmp_path / "other", form="padded" if form == "compact" else "compact")
     again = open_encoder(other, trust_remote_code=form == "padded")
     torch.testing.assert_close(embeddings(again), ours, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("layer", [0, 1])
+def test_without_a_layer_it_is_an_ordinary_one(layer, folder, tmp_path):
+    whole = open_encoder(folder)
+    before = embeddings(whole)
+    whole[0].model.encoder.layer = torch.nn.ModuleList([whole[0].model.encoder.layer[1 - layer]])
+    small = save(remove_layers(load(folder), [layer]), tmp_path / "small")
+    encoder = open_encoder(small)  # no trust_remote_code
+    assert encoder[0].model.config.num_hidden_layers == 1
+    assert not (small / "load_encoder.py").exists()
+    torch.testing.assert_close(embeddings(encoder), embeddings(whole), rtol=0, atol=1e-6)
+    assert float((embeddings(encoder) - before).abs().max()) > 1e-2
 
 
 def test_dense_layers_keep_their_weights(tmp_path):
