@@ -1,19 +1,19 @@
 """How much faster a language model is without heads and neurons, as ratios of one run.
 
     python benchmarks/shrink_lm_latency.py --model FOLDER [--gguf NAME] [--device cuda]
-                                           [--dtype bfloat16] [--json FILE]
+                                           [--dtype bfloat16] [--layers 3 6 9] [--json FILE]
     python benchmarks/shrink_lm_latency.py --from RESULTS.json [RESULTS.json ...] --page TABLE.csv
 
 As `shrink_latency.py`, for a prompt that is read at once, and for tokens that are generated one by
 one with a cache. Units are drawn at random, heads by whole key/value groups. Weights do not matter
-for times, so nothing is refitted.
+for times, so nothing is refitted. With --layers, so many whole layers are removed instead.
 """
 
 from __future__ import annotations
 
 import argparse
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -27,6 +27,7 @@ from shrink_lm import load_model
 
 from deadhead import prune
 from deadhead.errors import DeadheadError
+from deadhead.heads.depth import remove_layers, stacks_of
 from deadhead.heads.discover import find_every_site, layout_of
 from deadhead.shrinking import choose, removal
 
@@ -47,6 +48,16 @@ def smaller_models(whole: Any, seed: int) -> dict[tuple[str, int], Any]:
     return models
 
 
+def shallower_models(whole: Any, numbers: Sequence[int]) -> dict[tuple[str, int], Any]:
+    """A copy of the model for each number of layers to remove; the unit and the share in percent."""
+    (stack,) = stacks_of(whole).values()
+    models = {}
+    for number in numbers:
+        share = round(100 * number / len(stack.layers))
+        models["layers", share] = remove_layers(copy.deepcopy(whole), range(number))
+    return models
+
+
 def reading(model: Any) -> Callable[..., Any]:
     return partial(model, use_cache=False)
 
@@ -59,7 +70,10 @@ def measure(options: argparse.Namespace) -> None:
     whole, _ = load_model(options.model, options.gguf, options.device)
     whole = whole.to(getattr(torch, options.dtype))
     whole.generation_config.pad_token_id = 0
-    models = smaller_models(whole, options.seed)
+    if options.layers:
+        models = shallower_models(whole, options.layers)
+    else:
+        models = smaller_models(whole, options.seed)
     cases = {
         f"{PROMPT} tokens read": (PROMPT, reading),
         f"{NEW} tokens generated": (BEFORE, generating),
@@ -81,6 +95,7 @@ def main() -> None:
     parser.add_argument("--model")
     parser.add_argument("--gguf", help="the name of a GGUF file in the folder")
     parser.add_argument("--seed", type=int, default=0, help="of the units that go")
+    parser.add_argument("--layers", type=int, nargs="+", help="numbers of whole layers to remove")
     add_options(parser)
     options = parser.parse_args()
     if options.results and options.page:
