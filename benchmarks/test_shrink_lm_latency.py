@@ -44,6 +44,13 @@ def test_every_model_loses_its_share_and_no_other_units(script, monkeypatch):
     assert discover(whole, neurons=True) == layout
 
 
+def test_whole_layers_are_removed_from_copies(script):
+    models = script.shallower_models(whole := llama(), [1])
+    assert [*models] == [("layers", 50)]
+    assert len(models["layers", 50].model.layers) == 1
+    assert len(whole.model.layers) == 2
+
+
 def test_prompts_and_new_tokens_are_timed(script, tmp_path, monkeypatch):
     llama(positions=600).float().save_pretrained(tmp_path / "model")
     tokenizer().save_pretrained(tmp_path / "model")
