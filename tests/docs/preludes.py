@@ -118,7 +118,7 @@ def with_encoder(shared, page):
     from deadhead import save
     from deadhead.tasks import load_data
     from deadhead.world import MODELS
-    from sentence_encoders import sentence_encoder
+    from tiny_sentence_encoders import sentence_encoder
 
     rows = load_data("pos", "en", "train", root="world").rows[:200]
     texts = [" ".join(row.texts) for row in rows]
