@@ -11,7 +11,7 @@ from deadhead import captured, discover, edge_effects, faithfulness, gated, rank
 from deadhead.effects import Edge, Faithfulness
 from deadhead.effects.paths import edge_runs
 from deadhead.effects.stream import Nodes
-from deadhead.errors import DataError
+from deadhead.errors import DeadheadError
 from deadhead.forward import forward
 from deadhead.rankers.batches import check_pairs
 from near_pairs import difference, near_pair
@@ -143,14 +143,22 @@ def test_bad_input_gets_an_error_that_names_the_way_out():
     heads = [*discover(model)]
 
     def refused(scores, match, first=clean, second=corrupt, **more):
-        with pytest.raises(DataError, match=match):
+        with pytest.raises(DeadheadError, match=match) as error:
             faithfulness(model, scores, first, second, difference, progress=False, **more)
+        assert error.value.hint
 
     refused({heads[0]: 1.0}, "no score")
     refused({**dict.fromkeys(heads, 1.0), heads[0]: math.nan}, "1 heads of the model have no score")
+    for single in ("decoder.0.3", heads[0], Edge("decoder.0.0", "output"), None, 3):
+        refused(single, "expected scores, or a list of heads or edges, got")
+    refused(["decoder.0.3", "decoder.9.0"], "expected a layer of decoder, got 9")
     refused([], "nothing to keep")
+    every = dict.fromkeys(heads, 1.0)
+    for fractions in ((0.5, 0.1), 0.5, "half", (), (0.5, math.nan), (-0.1, 1)):
+        refused(every, "rising shares", fractions=fractions)
+    for random in (-1, 2.5, None):
+        refused(every, "`random` expects a whole number from 0", random=random)
     refused(dict.fromkeys(heads, 1.0), "the metric is the same", second=clean)
-    refused(dict.fromkeys(heads, 1.0), "rising shares", fractions=(0.5, 0.1))
     refused([Edge("decoder.1.0", "decoder.0.0.q")], "before the source")
     few = edge_effects(model, clean, corrupt, difference, progress=False)
     few.matrix[0, 0] = math.nan

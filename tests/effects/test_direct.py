@@ -205,5 +205,5 @@ def test_what_cannot_be_exact_is_refused(family, target, message):
     with pytest.raises((UnsupportedModel, DataError), match=message) as error:
         direct_effects(model, {"input_ids": torch.arange(5, 14)[None]}, target)
     assert error.value.hint
-    with pytest.raises(DataError, match="at least one batch"):
+    with pytest.raises(DataError, match="got an empty list"):
         direct_effects(model, [], target)

@@ -218,6 +218,9 @@ def test_bad_input_gets_an_error_that_names_the_way_out():
         path_effects(model, clean, corrupt, difference, ["decoder.1.0"])
     with pytest.raises(DataError, match="no edge"):
         path_effects(model, clean, corrupt, difference, [])
+    for nothing in (None, 3, ["decoder.0.0", "output"], [("decoder.0.0", "output", 1)]):
+        with pytest.raises(DataError, match="expected an edge"):
+            path_effects(model, clean, corrupt, difference, nothing)
     embeddings = model.transformer.wte(clean["input_ids"]).detach()
     with pytest.raises(UnsupportedModel) as problem:
         edge_effects(

@@ -302,3 +302,9 @@ def test_logit_difference_counts_real_tokens():
     for wrong, message in (([0, 1, 2], "for each of 2 examples"), (3, "from 0 to 2")):
         with pytest.raises(DataError, match=message):
             logit_difference(2, wrong)(outputs, batch)
+    for wrong in ("Mary", 2.0, True, [[1, 2]], None):
+        with pytest.raises(DataError, match="expected a token as a whole number") as error:
+            logit_difference(2, wrong)
+        assert "convert_tokens_to_ids" in error.value.hint
+    with pytest.raises(DataError, match="expected a position as a whole number"):
+        logit_difference(2, 0, "last")

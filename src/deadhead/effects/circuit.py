@@ -7,21 +7,20 @@ areas in the benchmark MIB (Mueller et al. 2025): CPR below it, CMD between it a
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from deadhead.display.progress import Progress, reported
-from deadhead.errors import DataError, MissingExtra
+from deadhead.errors import DataError
 from deadhead.files.writing import write_json
 from deadhead.forward import forward, on_device
 from deadhead.heads.captured import captured
@@ -32,11 +31,13 @@ from deadhead.rankers.batches import check_pairs
 from deadhead.rankers.label_free import PerExample
 from deadhead.rankers.run import check_seed, frozen, refuse_resampling
 from deadhead.ranking import Ranking
+from deadhead.ranking.heatmap import altair
+from deadhead.registry.options import OptionError, accepts, expected, whole_from
 
 from .effects import Table
-from .graph import ARROW, Edge, EdgeEffects, place_of
+from .graph import Edge, EdgeEffects, is_edge, place_of
 from .metrics import Metric, mean_of, measured
-from .paths import Circuits, edge_runs
+from .paths import edge_runs
 from .stream import Nodes
 
 FRACTIONS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)  # those of MIB
@@ -49,6 +50,7 @@ BANDS = {  # of a plot: the columns of its line, its lower and its upper end
 }
 Parts = Mapping[Head, float] | Iterable[Head | Edge | str]
 Pairs = Sequence[tuple[Batch, Batch]]
+Curve = Sequence[float]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,47 +77,38 @@ class Faithfulness(Table):
     @property
     def cpr(self) -> float:
         """The area below the curve: how much performance small circuits keep."""
-        return self.area(self.curve)
+        return self.areas([self.curve])["cpr"]
 
     @property
     def cmd(self) -> float:
         """The area between the curve and 1: how far circuits are from the model; 0 is best."""
-        return self._distance(self.curve)
-
-    def area(self, curve: Sequence[float]) -> float:
-        """The area below a curve over the fractions; nan of a single one."""
-        if len(curve) < 2:
-            return float("nan")
-        return float(np.trapezoid(curve, self.fractions))
-
-    def _distance(self, curve: Sequence[float]) -> float:
-        return self.area([abs(1 - value) for value in curve])
+        return self.areas([self.curve])["cmd"]
 
     @property
     def controls(self) -> dict[str, dict[str, float]]:
         """CPR and CMD of the circuit, of the reversed order, and the means of random orders."""
         curves = {"circuit": [self.curve], "reverse": [self.reverse], "random": self.random}
-        return {
-            name: {
-                "cpr": float(np.mean([*map(self.area, group)])),
-                "cmd": float(np.mean([*map(self._distance, group)])),
-            }
-            for name, group in curves.items()
-            if group
-        }
+        return {name: self.areas(group) for name, group in curves.items() if group}
+
+    def areas(self, curves: Sequence[Curve]) -> dict[str, float]:
+        """The mean CPR and CMD of curves; nan if they have a single point."""
+        values = np.array(curves)
+        if values.shape[1] < 2:
+            return {"cpr": math.nan, "cmd": math.nan}
+        areas = {"cpr": values, "cmd": abs(1 - values)}
+        return {n: float(np.trapezoid(v, self.fractions).mean()) for n, v in areas.items()}
 
     def rows(self) -> list[dict[str, Any]]:
         """One dict for each fraction."""
-        columns: dict[str, Sequence[float]] = {
+        columns = {
             "fraction": self.fractions,
             "kept": self.sizes,
             "faithfulness": self.curve,
             **{name: getattr(self, name) for name in ("low", "high", "reverse")},
         }
         if self.random:
-            for name in ("mean", "min", "max"):
-                draws = getattr(np.array(self.random), name)(0)
-                columns[RANDOM[name]] = draws.tolist()
+            draws = np.array(self.random)
+            columns |= {name: getattr(draws, f)(0).tolist() for f, name in RANDOM.items()}
         return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
     def save(self, path: str | Path) -> Path:
@@ -126,10 +119,7 @@ class Faithfulness(Table):
 
     def plot(self) -> Any:
         """The curve with its band, and both controls (an altair chart)."""
-        try:
-            import altair as alt
-        except ImportError:
-            raise MissingExtra("altair", "report", "a plot of faithfulness") from None
+        alt = altair("a plot of faithfulness")
         values = [
             {"kept": row["fraction"], "order": order}
             | {"faithfulness": row[middle], "low": row[low], "high": row[high]}
@@ -182,39 +172,41 @@ def faithfulness(
     """
     check_seed(seed)
     refuse_resampling(model)
-    pairs = check_pairs(clean, corrupt)
-    parts: Any = scores
-    if not isinstance(scores, EdgeEffects | Ranking | Mapping):
-        parts = list(scores)
-    if are_edges := _are_edges(parts):
-        parts = parts if isinstance(parts, EdgeEffects) else list(parts)
-    curves: list[list[Tensor]] = []
-    runs = _runs(model, pairs, metric, edges=are_edges)
-    with runs as run, reported(progress, "faithfulness") as count:
-        order, chosen = run.order(parts, absolute, Random(f"{seed}"))
-        shares = _checked(fractions) if chosen is None else (chosen / len(order),)
+    count = Annotated[int, whole_from(0)]
+    if not accepts(count, random):
+        raise OptionError(f"`random` expects {expected(count)}, got {random!r}.", "leave it out")
+    parts, shares = _checked(scores), _shares(fractions)
+    pairs, draw, curves = check_pairs(clean, corrupt), Random(f"{seed}"), []
+    are_edges = isinstance(parts, EdgeEffects) or (isinstance(parts, list) and is_edge(parts[0]))
+    opened = _edges if are_edges else _heads
+    with opened(model, pairs, metric) as runs, reported(progress, "faithfulness") as step:
+        if isinstance(parts, list):
+            kept = [*dict.fromkeys(runs.chosen(parts))]
+            rest = [part for part in runs.every if part not in {*kept}]
+            order, shares = kept + draw.sample(rest, len(rest)), (len(kept) / len(runs.every),)
+        else:
+            values = runs.values(parts)
+            key = [-abs(value) if absolute else -value for value in values]
+            order = [runs.every[n] for n in sorted(range(len(key)), key=key.__getitem__)]
         sizes = [round(share * len(order)) for share in shares]
         draws = [Random(f"{seed}.{n}").sample(order, len(order)) for n in range(random)]
-        ends = {len(order): run(frozenset(order)), 0: run(frozenset())}
+        full, nothing = (_finite(runs.kept(frozenset(ends))) for ends in (order, ()))
+        if float(full.mean()) == float(nothing.mean()):
+            raise DataError(
+                "the metric is the same with everything corrupted, so there is nothing to keep.",
+                "give pairs with different answers, and a metric that tells them apart",
+            )
         for sequence in (order, order[::-1], *draws):
-            known = dict(ends)
+            known = {len(order): full, 0: nothing}
             for size in sizes:
                 if size not in known:
-                    known[size] = run(frozenset(sequence[:size]))
+                    known[size] = _finite(runs.kept(frozenset(sequence[:size])))
             curves.append([known[size] for size in sizes])
-            count(len(curves), random + 2)
-    full, nothing = ends[len(order)], ends[0]
-    for values in (full, nothing, *itertools.chain(*curves)):
-        mean_of([values], "run with a part corrupted")
-    if float(full.mean()) == float(nothing.mean()):
-        raise DataError(
-            "the metric is the same with everything corrupted, so there is nothing to keep.",
-            "give pairs with different answers, and a metric that tells them apart",
-        )
+            step(len(curves), random + 2)
     means = [tuple(float(_share(v, full, nothing)) + 0.0 for v in curve) for curve in curves]
     low, high = zip(*_band(curves[0], full, nothing, seed), strict=True)
     return Faithfulness(
-        fractions=tuple(shares),
+        fractions=shares,
         sizes=tuple(sizes),
         curve=means[0],
         low=low,
@@ -224,12 +216,32 @@ def faithfulness(
         clean=float(full.mean()),
         empty=float(nothing.mean()),
         examples=len(full),
-        kind=run.kind,
+        kind="edges" if are_edges else "heads",
     )
 
 
-def _checked(fractions: Sequence[float]) -> tuple[float, ...]:
-    shares = tuple(map(float, fractions))
+def _checked(scores: Any) -> Any:
+    """Scores, or a list of heads or edges."""
+    if isinstance(scores, EdgeEffects | Ranking):
+        return scores
+    if isinstance(scores, Mapping) and not any(map(is_edge, scores)):
+        return scores
+    if isinstance(scores, str | Head | Edge) or not isinstance(scores, Iterable):
+        raise DataError(
+            f"expected scores, or a list of heads or edges, got {scores!r}.",
+            'put it in a list: ["encoder.0.3"], or ["encoder.0.3 -> output"]',
+        )
+    parts = list(scores)
+    if not parts:
+        raise DataError("there is nothing to keep.", "name at least one head or edge")
+    return parts
+
+
+def _shares(fractions: Any) -> tuple[float, ...]:
+    try:
+        shares = tuple(map(float, fractions))
+    except (TypeError, ValueError):
+        shares = ()
     if not shares or any(not 0 <= share <= 1 for share in shares) or [*shares] != sorted(shares):
         raise DataError(
             f"`fractions` expects rising shares from 0 to 1, got {fractions!r}.",
@@ -238,100 +250,79 @@ def _checked(fractions: Sequence[float]) -> tuple[float, ...]:
     return shares
 
 
-def _are_edges(parts: Any) -> bool:
-    if isinstance(parts, EdgeEffects | Ranking):
-        return isinstance(parts, EdgeEffects)
-    first = next(iter(parts), None)
-    return isinstance(first, Edge) or (isinstance(first, str) and ARROW.strip() in first)
+class _Runs(NamedTuple):
+    """Runs of the clean batches with some heads or edges kept and all others corrupted."""
+
+    every: list[Any]
+    chosen: Callable[[list[Any]], Iterable[Any]]  # those of a list
+    values: Callable[[Any], Sequence[float]]  # the score of each
+    kept: Callable[[frozenset[Any]], Tensor]  # the metric of each example
 
 
 @contextmanager
-def _runs(
-    model: nn.Module, pairs: Pairs, metric: Metric, *, edges: bool
-) -> Iterator[_Edges | _Heads]:
-    if edges:
-        with edge_runs(Nodes(model), pairs, metric) as circuits:
-            yield _Edges(circuits)
-    else:
-        with frozen(model, seed=0), torch.no_grad():
-            yield _Heads(model, pairs, metric)
+def _edges(model: nn.Module, pairs: Pairs, metric: Metric) -> Iterator[_Runs]:
+    """An edge is its place in a table of targets x sources."""
+    nodes = Nodes(model)
+    names = nodes.source_names, nodes.target_names
+    with edge_runs(nodes, pairs, metric) as circuits:
+        every = [(row, column) for row, column in circuits.exists.nonzero().tolist()]
+
+        def chosen(edges: list[Any]) -> list[Any]:
+            return circuits.check(place_of(edge, *names) for edge in edges)
+
+        def values(scores: EdgeEffects) -> list[float]:
+            if (scores.sources, scores.targets) != names or len(scores) != len(every):
+                raise DataError(
+                    f"the model has {len(every)} edges, and the scores are of {len(scores)}, or "
+                    "of other ones.",
+                    "score all of them: edge_effects(model, clean, corrupt, metric)",
+                )
+            return [-scores.matrix[place] for place in every]  # corruption lowers the metric
+
+        def kept(edges: frozenset[Any]) -> Tensor:
+            patched = circuits.exists.clone()
+            for place in edges:
+                patched[place] = False
+            return circuits(patched)
+
+        yield _Runs(every, chosen, values, kept)
 
 
-class _Edges:
-    """Runs the clean batches with some edges kept: places in a table of targets x sources."""
-
-    kind = "edges"
-
-    def __init__(self, circuits: Circuits):
-        self.circuits = circuits
-        self.names = circuits.nodes.source_names, circuits.nodes.target_names
-
-    def order(self, parts: Any, absolute: bool, draw: Random) -> tuple[list[Any], int | None]:
-        """All edges, the highest first; and of a list how many it has."""
-        every = [(row, column) for row, column in self.circuits.exists.nonzero().tolist()]
-        if isinstance(parts, list):
-            chosen = [place_of(edge, *self.names) for edge in parts]
-            self.circuits.check(chosen)
-            return _first(chosen, every, draw)
-        if (parts.sources, parts.targets) != self.names or len(parts) != len(every):
-            raise DataError(
-                f"the model has {len(every)} edges, and the scores are of {len(parts)}, or of "
-                "other ones.",
-                "score all of them: edge_effects(model, clean, corrupt, metric)",
-            )
-        values = np.abs(parts.matrix) if absolute else -parts.matrix
-        return sorted(every, key=lambda place: -values[place]), None
-
-    def __call__(self, kept: frozenset[Any]) -> Tensor:
-        """The metric of each example."""
-        patched = self.circuits.exists.clone()
-        for place in kept:
-            patched[place] = False
-        return self.circuits(patched).cpu().double()
-
-
-class _Heads:
-    """Runs them with some heads kept; the others give what they give in the corrupt run."""
-
-    kind = "heads"
-
-    def __init__(self, model: nn.Module, pairs: Pairs, metric: Metric):
-        self.model, self.pairs, self.metric = model, pairs, PerExample(metric, "metric")
-        self.layout, self.fills = discover(model), []
+@contextmanager
+def _heads(model: nn.Module, pairs: Pairs, metric: Metric) -> Iterator[_Runs]:
+    layout, per_example, fills = discover(model), PerExample(metric, "metric"), []
+    with frozen(model, seed=0), torch.no_grad():
         for _, batch in pairs:
             with captured(model) as fill:
                 forward(model, on_device(batch, model))
-            self.fills.append(fill)
+            fills.append(fill)
 
-    def order(self, parts: Any, absolute: bool, draw: Random) -> tuple[list[Any], int | None]:
-        if isinstance(parts, list):
-            return _first([*self.layout.check(parts)], [*self.layout], draw)
-        if isinstance(parts, Ranking):
-            parts = parts.scores_for(self.layout)
-        scores = {Head.parse(h) if isinstance(h, str) else h: float(v) for h, v in parts.items()}
-        without = [str(head) for head in self.layout if math.isnan(scores.get(head, math.nan))]
-        if without:
-            raise DataError(
-                f"{len(without)} heads of the model have no score, such as {without[0]}.",
-                "score all of them: rank(model, batches, method, closed=())",
-            )
-        values = {head: abs(scores[head]) if absolute else scores[head] for head in self.layout}
-        return sorted(values, key=lambda head: -values[head]), None
+        def values(scores: Any) -> list[float]:
+            if isinstance(scores, Ranking):
+                scores = scores.scores_for(layout)
+            by_head = {Head.parse(h) if isinstance(h, str) else h: v for h, v in scores.items()}
+            listed = [float(by_head.get(head, math.nan)) for head in layout]
+            without = [str(h) for h, v in zip(layout, listed, strict=True) if math.isnan(v)]
+            if without:
+                raise DataError(
+                    f"{len(without)} heads of the model have no score, such as {without[0]}.",
+                    "score all of them: rank(model, batches, method, closed=())",
+                )
+            return listed
 
-    def __call__(self, kept: frozenset[Any]) -> Tensor:
-        closed, values = [head for head in self.layout if head not in kept], []
-        for (batch, _), fill in zip(self.pairs, self.fills, strict=True):
-            with gated(self.model, closed=closed, fill=fill):
-                values.append(measured(self.model, batch, self.metric))
-        return torch.cat(values).cpu().double()
+        def kept(heads: frozenset[Any]) -> Tensor:
+            closed, metrics = [head for head in layout if head not in heads], []
+            for (batch, _), fill in zip(pairs, fills, strict=True):
+                with gated(model, closed=closed, fill=fill):
+                    metrics.append(measured(model, batch, per_example))
+            return torch.cat(metrics)
+
+        yield _Runs([*layout], layout.check, values, kept)
 
 
-def _first(chosen: list[Any], every: list[Any], draw: Random) -> tuple[list[Any], int]:
-    """The chosen ones, then the others at random."""
-    if not chosen:
-        raise DataError("there is nothing to keep.", "name at least one head or edge")
-    rest = [place for place in every if place not in set(chosen)]
-    return [*chosen, *draw.sample(rest, len(rest))], len(set(chosen))
+def _finite(values: Tensor) -> Tensor:
+    mean_of([values], "run with a part corrupted")
+    return values.cpu().double()
 
 
 def _share(values: Tensor, full: Tensor, nothing: Tensor) -> Tensor:

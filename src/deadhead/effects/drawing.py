@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from textwrap import wrap
+from typing import Any, NamedTuple
 
-from deadhead.errors import MissingExtra
+from deadhead.ranking.heatmap import altair
 
 WIDTH, ROW = 270, 34  # points: a phone is some 360 wide
 HEADS, GAP = 0.78, 0.068  # shares of the width: that of heads, and between two nodes
@@ -19,15 +20,12 @@ Place = tuple[float, int]  # across and up, in rows
 
 def drawn(edges: Mapping[Ends, float], title: str) -> Any:
     """An altair chart of these edges."""
-    try:
-        import altair as alt
-    except ImportError:
-        raise MissingExtra("altair", "report", "a drawing of edges") from None
+    alt = altair("a drawing of edges")
     places, rows = _places(edges)
     strongest = max((abs(effect) for effect in edges.values()), default=0) or 1
     lines = []
     for edge, effect in edges.items():
-        (x, y), (x2, y2) = places[edge[0]], places[_node(edge[1])]
+        (x, y), (x2, y2) = places[edge[0]], places[_named(edge[1])]
         read = READS.get(edge[1].rpartition(".")[2], "other")
         sign = "metric falls" if effect < 0 else "metric rises"
         width = LINES[0] + (LINES[1] - LINES[0]) * abs(effect) / strongest
@@ -35,7 +33,7 @@ def drawn(edges: Mapping[Ends, float], title: str) -> Any:
             {"x": x, "y": y, "x2": x2, "y2": y2, "read": read, "sign": sign, "width": width}
             | {"edge": str(edge), "effect": effect}
         )
-    nodes = [{"x": x, "y": y, "name": _label(name)} for name, (x, y) in places.items()]
+    nodes = [{"x": x, "y": y, "name": _node(name).label} for name, (x, y) in places.items()]
     levels = [{"x": -0.02, "y": number, "name": name} for number, name in enumerate(rows)]
     across = alt.X("x:Q", scale=alt.Scale(domain=[0, 1], nice=False), axis=None)
     heights = alt.Scale(domain=[-0.5, len(rows) - 0.5], nice=False)
@@ -67,73 +65,60 @@ def drawn(edges: Mapping[Ends, float], title: str) -> Any:
     labels = dots.mark_text(fontSize=9).encode(text="name:N")
     names = alt.Chart(alt.InlineData(values=levels)).mark_text(align="right", fontSize=10)
     names = names.encode(x="x:Q", y="y:Q", text="name:N")
-    heading = alt.TitleParams(_wrapped(title), fontSize=12)
+    heading = alt.TitleParams(wrap(title, 52), fontSize=12)
     chart = alt.layer(rules, circles, labels, names)
     return chart.properties(title=heading, width=WIDTH, height=ROW * len(rows))
 
 
-def _node(target: str) -> str:
+class Node(NamedTuple):
+    """What is drawn at an end of lines: a head, a group of heads, neurons, inputs or the output."""
+
+    row: tuple[Any, ...]  # sorts rows from the bottom up; its last entry is the name
+    number: int  # of the head, or of the first of a group
+    label: str
+
+
+def _named(target: str) -> str:
     """The node that reads: the head or the group of heads, without what it reads into."""
     return re.sub(r"\.[qkv]$", "", target)
 
 
+def _node(name: str) -> Node:
+    block, _, rest = name.partition(".")
+    layer, _, unit = rest.partition(".")
+    above = int(block in ("decoder", "cross", "text"))
+    if not unit:
+        return Node((above, -1, name), 0, "in") if rest else Node((2, 0, name), 0, "out")
+    number = re.match(r"\d+", unit)
+    row = (above, int(layer), block == "cross", number is None, f"{block} {layer}")
+    return Node(row, int(number[0]), unit) if number else Node(row, 0, "ffn")
+
+
 def _places(edges: Mapping[Ends, float]) -> tuple[dict[str, Place], list[str]]:
     """Where each node is drawn, and the names of the rows from the bottom up."""
-    names = {name for edge in edges for name in (edge[0], _node(edge[1]))}
-    rows: dict[tuple[Any, ...], list[str]] = {}
-    for name in names:
-        rows.setdefault(_row(name), []).append(name)
-    highest = max(map(_first, names))
+    nodes = {name: _node(name) for edge in edges for name in (edge[0], _named(edge[1]))}
+    highest = max(node.number for node in nodes.values())
     places: dict[str, Place] = {}
-    for number, row in enumerate(sorted(rows)):
-        ordered = sorted(rows[row], key=lambda name: (_first(name), name))
-        across = [_across(name, row, highest) for name in ordered]
+    rows = sorted({node.row for node in nodes.values()})
+    for level, row in enumerate(rows):
+        names = sorted((node.number, name) for name, node in nodes.items() if node.row == row)
+        across = [_across(nodes[name], highest) for _, name in names]
         gap = min(GAP, 1 / len(across))
-        for place in range(1, len(across)):  # no node over another one
-            across[place] = max(across[place], across[place - 1] + gap)
-        for place in range(len(across)):
-            across[-1 - place] = min(across[-1 - place], 1 - gap * place)
-        places.update((name, (x, number)) for name, x in zip(ordered, across, strict=True))
-    return places, [row[-1] for row in sorted(rows)]
+        for n in range(1, len(across)):  # no node over another one
+            across[n] = max(across[n], across[n - 1] + gap)
+        for n in range(len(across)):
+            across[-1 - n] = min(across[-1 - n], 1 - gap * n)
+        places.update((name, (x, level)) for (_, name), x in zip(names, across, strict=True))
+    return places, [row[-1] for row in rows]
 
 
-def _across(name: str, row: tuple[Any, ...], highest: int) -> float:
+def _across(node: Node, highest: int) -> float:
     """Where a node would be if it were alone in its row.
 
     Neurons are right of the heads, each layer a bit aside, so that lines between them part.
     """
-    if name.endswith(".neurons"):
-        return HEADS + GAP + (1 - HEADS - GAP) * (row[1] * 0.618 % 1)
-    if name.endswith(".input") or "." not in name:
+    if node.label == "ffn":
+        return HEADS + GAP + (1 - HEADS - GAP) * (node.row[1] * 0.618 % 1)
+    if node.label in ("in", "out"):
         return HEADS / 2
-    return HEADS * (_first(name) + 0.5) / (highest + 1)
-
-
-def _row(name: str) -> tuple[Any, ...]:
-    """What sorts a row upwards, and its name."""
-    block, _, rest = name.partition(".")
-    if not rest:
-        return (2, 0, 0, 0, name)
-    above = int(block in ("decoder", "cross", "text"))
-    if rest == "input":
-        return (above, -1, 0, 0, name)
-    layer, _, unit = rest.partition(".")
-    neurons = unit == "neurons"
-    return (above, int(layer), int(block == "cross"), neurons, f"{block} {layer}")
-
-
-def _first(name: str) -> int:
-    """The number of a head, or of the first of a group."""
-    number = re.match(r"\d+", name.rpartition(".")[2])
-    return int(number[0]) if number else 0
-
-
-def _label(name: str) -> str:
-    last = name.rpartition(".")[2]
-    return {"neurons": "ffn", "input": "in", "output": "out"}.get(last, last)
-
-
-def _wrapped(title: str) -> list[str]:
-    import textwrap
-
-    return textwrap.wrap(title, 52)
+    return HEADS * (node.number + 0.5) / (highest + 1)

@@ -277,7 +277,7 @@ class _Gradients(Run):
             return Carried(first.nodes, _normed(step, values[0], changes))
 
         def change(*directions: Tensor) -> Tensor:
-            moved_by: Tensor = torch.func.jvp(self._function(below, slot), values, directions)[1]
+            moved_by: Tensor = torch.func.jvp(self.function(below, slot), values, directions)[1]
             return moved_by
 
         changes = torch.func.vmap(change)(*(_spread(part, nodes) for part in parts))
@@ -285,9 +285,6 @@ class _Gradients(Run):
 
     def _values(self, slots: Sequence[int]) -> tuple[Tensor, ...]:
         return tuple(self.tensors[slot].contiguous() for slot in slots)
-
-    def _function(self, below: Sequence[int], slot: int) -> Any:
-        return lambda *values: self.replay(dict(zip(below, values, strict=True)), slot)
 
     def _pulled(
         self, slot: int, numbers: list[int], support: list[int]
@@ -299,7 +296,7 @@ class _Gradients(Run):
         rows = _nodes([target.nodes for target, _ in pairs], arriving.device)
         if support == [slot]:
             return rows, (arriving,)
-        pull: Any = torch.func.vjp(self._function(support, slot), *self._values(support))[1]
+        pull: Any = torch.func.vjp(self.function(support, slot), *self._values(support))[1]
         return rows, torch.func.vmap(pull)(arriving)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from deadhead.errors import MissingExtra
 from deadhead.layout import Head, HeadLayout
-from deadhead.ranking.heatmap import chart, html, printed
+from deadhead.ranking.heatmap import altair, chart, html, printed
 
 if TYPE_CHECKING:
     import pandas
@@ -96,16 +96,8 @@ class Effects(HeadTable):
         """One dict for each head, or for each head and position."""
         effect, normalised = self.effect, self.normalised
         return [
-            {
-                "head": str(head),
-                "block": head.block,
-                "layer": head.layer,
-                "index": head.index,
-                "position": position,
-                "metric": value,
-                "effect": effect[head, position],
-                "normalised": normalised[head, position],
-            }
+            {"head": str(head), **head._asdict(), "position": position, "metric": value}
+            | {"effect": effect[head, position], "normalised": normalised[head, position]}
             for (head, position), value in self.values.items()
         ]
 
@@ -129,25 +121,18 @@ class Effects(HeadTable):
         """A heat map (an altair chart) of layers x heads, or of heads x positions."""
         if all(position is None for _, position in self.values):
             return super().plot(title)
-        return _by_position(self.rows(), title or self.title)
-
-
-def _by_position(rows: list[dict[str, Any]], title: str) -> Any:
-    """For altair: heads x positions, one panel for each block."""
-    try:
-        import altair as alt
-    except ImportError:
-        raise MissingExtra("altair", "report", "a plot of effects") from None
-    panels = []
-    for block in dict.fromkeys(row["block"] for row in rows):
-        of_block = [row for row in rows if row["block"] == block]
-        heads = list(dict.fromkeys(row["head"] for row in of_block))
-        squares = alt.Chart(alt.InlineData(values=of_block)).mark_rect()
-        panel = squares.encode(
-            x=alt.X("position:O", title="position", axis=alt.Axis(labelAngle=0)),
-            y=alt.Y("head:N", title="head", scale=alt.Scale(domain=heads)),
-            color=alt.Color("effect:Q", title="effect", scale=alt.Scale(scheme="viridis")),
-            tooltip=["head:N", "position:O", alt.Tooltip("effect:Q", format=".4f")],
-        )
-        panels.append(panel.properties(title=block, height=12 * len(heads)))
-    return alt.hconcat(*panels).properties(title=title)
+        alt, panels = altair("a plot of effects"), []
+        blocks: dict[str, list[dict[str, Any]]] = {}
+        for row in self.rows():
+            blocks.setdefault(row["block"], []).append(row)
+        for block, rows in blocks.items():
+            heads = list(dict.fromkeys(row["head"] for row in rows))
+            panel = alt.Chart(alt.InlineData(values=rows)).mark_rect()
+            panel = panel.encode(
+                x=alt.X("position:O", axis=alt.Axis(labelAngle=0)),
+                y=alt.Y("head:N", scale=alt.Scale(domain=heads)),
+                color=alt.Color("effect:Q", scale=alt.Scale(scheme="viridis")),
+                tooltip=["head:N", "position:O", alt.Tooltip("effect:Q", format=".4f")],
+            )
+            panels.append(panel.properties(title=block, height=12 * len(heads)))
+        return alt.hconcat(*panels).properties(title=title or self.title)

@@ -16,7 +16,9 @@ from deadhead.files.writing import write_json
 from .effects import Table
 
 FORMAT = 1
+NUMBERS = ("clean", "corrupt", "steps", "examples")  # of a file
 ARROW = " -> "
+Place = tuple[int, int]  # of an edge: its row and its column
 STRONGEST = 40  # edges in a drawing: more cannot be told apart
 
 
@@ -89,15 +91,8 @@ class EdgeEffects(Table):
 
     def to_dict(self) -> dict[str, Any]:
         rows = [[None if math.isnan(v) else v for v in row] for row in self.matrix.tolist()]
-        rest = {name: getattr(self, name) for name in ("clean", "corrupt", "steps", "examples")}
-        return {
-            "format": FORMAT,
-            "kind": "edges",
-            **rest,
-            "sources": list(self.sources),
-            "targets": list(self.targets),
-            "effects": rows,
-        }
+        rest = {name: getattr(self, name) for name in (*NUMBERS, "sources", "targets")}
+        return {"format": FORMAT, "kind": "edges", **rest, "effects": rows}
 
     def save(self, path: str | Path) -> Path:
         """Write the effects as JSON; the file is whole or absent."""
@@ -119,7 +114,7 @@ class EdgeEffects(Table):
                 sources=sources,
                 targets=targets,
                 matrix=np.array(rows, dtype=float).reshape(len(targets), len(sources)),
-                **{name: stored[name] for name in ("clean", "corrupt", "steps", "examples")},
+                **{name: stored[name] for name in NUMBERS},
             )
         except OSError as problem:
             raise DataError(f"{path} cannot be read: {problem.strerror}.", again) from None
@@ -149,11 +144,14 @@ class EdgeEffects(Table):
         )
 
 
-def place_of(
-    edge: Edge | str | tuple[str, str], sources: tuple[str, ...], targets: tuple[str, ...]
-) -> tuple[int, int]:
+def is_edge(part: object) -> bool:
+    """Whether it names an edge and not a head."""
+    return isinstance(part, Edge) or (isinstance(part, str) and ARROW.strip() in part)
+
+
+def place_of(edge: Any, sources: tuple[str, ...], targets: tuple[str, ...]) -> Place:
     """The row and the column of an edge; an error for a node that is not there."""
-    if not isinstance(edge, str | tuple) or (isinstance(edge, tuple) and len(edge) != 2):
+    if not isinstance(edge, str) and not (isinstance(edge, tuple) and len(edge) == 2):
         raise DataError(f"expected an edge, got {edge!r}.", "write SOURCE -> TARGET")
     named = Edge.parse(edge) if isinstance(edge, str) else Edge(*edge)
     if named.source not in sources:

@@ -30,7 +30,7 @@ def logit(token: Tokens, position: Tokens = -1) -> Metric:
             logits = _at(logits, _padding(outputs, batch), at)
         return _logits_of(number, logits)
 
-    number, at = torch.as_tensor(token).cpu(), torch.as_tensor(position).cpu()
+    number, at = _numbers("a token", token), _numbers("a position", position)
     return metric
 
 
@@ -88,12 +88,7 @@ def _padding(outputs: Any, batch: Batch) -> Tensor | None:
 
 def _at(logits: Tensor, real: Tensor | None, position: Tensor) -> Tensor:
     """The logits at the position of each row."""
-    if position.dim() > 1 or position.numel() not in (1, len(logits)):
-        raise DataError(
-            f"expected a position for all or for each of {len(logits)} examples, "
-            f"got {position.tolist()}.",
-            "give one whole number, or one for each example of the batch",
-        )
+    _check("a position", position, len(logits))
     if real is None and position.numel() == 1:
         length, number = logits.shape[1], int(position)
         if not -length <= number < length:
@@ -121,12 +116,7 @@ def _outside(position: int, length: int) -> DataError:
 
 def _logits_of(tokens: Tensor, logits: Tensor) -> Tensor:
     """The logit of the token of each example."""
-    if tokens.dim() > 1 or tokens.is_floating_point() or tokens.numel() not in (1, len(logits)):
-        raise DataError(
-            f"expected a token for all or for each of {len(logits)} examples, "
-            f"got {tokens.tolist()}.",
-            "give one whole number, or one for each example of the batch",
-        )
+    _check("a token", tokens, len(logits))
     size = logits.shape[-1]
     if bool(((tokens < 0) | (tokens >= size)).any()):
         raise DataError(
@@ -136,3 +126,26 @@ def _logits_of(tokens: Tensor, logits: Tensor) -> Tensor:
     if tokens.numel() == 1:
         return logits[:, int(tokens)]
     return logits.gather(1, tokens.to(logits.device)[:, None])[:, 0]
+
+
+def _numbers(what: str, numbers: Tokens) -> Tensor:
+    try:
+        listed = torch.as_tensor(numbers).cpu()
+    except (TypeError, ValueError, RuntimeError):
+        raise _no_number(what, numbers) from None
+    if listed.dim() > 1 or listed.is_floating_point() or listed.dtype == torch.bool:
+        raise _no_number(what, listed.tolist())
+    return listed
+
+
+def _no_number(what: str, numbers: Any, examples: str = "example") -> DataError:
+    return DataError(
+        f"expected {what} as a whole number, or one for each {examples}, got {numbers!r}.",
+        "tokenizer.convert_tokens_to_ids gives the number of a token; -1 is the last position",
+    )
+
+
+def _check(what: str, numbers: Tensor, examples: int) -> None:
+    """Raise an error unless there is one number, or one for each example."""
+    if numbers.numel() not in (1, examples):
+        raise _no_number(what, numbers.tolist(), f"of {examples} examples")

@@ -18,7 +18,7 @@ from deadhead.rankers.label_free import PerExample
 from deadhead.rankers.run import frozen, refuse_resampling
 
 from .edges import recorded
-from .graph import Edge, EdgeEffects, place_of
+from .graph import Edge, EdgeEffects, Place, place_of
 from .metrics import Metric, mean_of, measured
 from .stream import Contribution, Nodes, Run, Target
 
@@ -47,17 +47,18 @@ def path_effects(
     """
     refuse_resampling(model)
     nodes, pairs = Nodes(model), check_pairs(clean, corrupt)
-    listed = [edges] if isinstance(edges, str | Edge) else list(edges)
-    places = [place_of(edge, nodes.source_names, nodes.target_names) for edge in listed]
+    if isinstance(edges, str | Edge) or not isinstance(edges, Iterable):
+        edges = [edges]
+    places = [place_of(edge, nodes.source_names, nodes.target_names) for edge in edges]
     if not places:
         raise DataError("there is no edge to patch.", "name at least one")
-    matrix = np.full((len(nodes.target_names), len(nodes.source_names)), np.nan)
+    matrix = np.full(nodes.no_edges().shape, np.nan)
     with edge_runs(nodes, pairs, metric) as circuits, reported(progress, "patch edges") as count:
-        circuits.check(places)
-        for number, place in enumerate(places):
-            patched = torch.zeros(matrix.shape, dtype=torch.bool)
+        for number, place in enumerate(circuits.check(places)):
+            patched = nodes.no_edges()
             patched[place] = True
-            matrix[place] = mean_of([circuits(patched)], f"run with {listed[number]} patched")
+            run = f"run with {nodes.edge(place)} patched"
+            matrix[place] = mean_of([circuits(patched)], run)
             count(number + 1, len(places))
     start = mean_of([circuits.clean], "clean run")
     return EdgeEffects(
@@ -91,10 +92,8 @@ class Circuits:
         runs = [recorded(nodes, batch, self.metric) for _, batch in pairs]
         self.others = [added for added, _ in runs]
         self.corrupt = torch.cat([values for _, values in runs])
-        self.exists = torch.zeros(
-            len(nodes.target_names), len(nodes.source_names), dtype=torch.bool
-        )
-        self.clean = self(torch.zeros_like(self.exists))
+        self.exists = nodes.no_edges()
+        self.clean = self(self.exists)
 
     def __call__(self, patched: Tensor) -> Tensor:
         """The metric of each example with these edges corrupted: targets x sources."""
@@ -106,15 +105,17 @@ class Circuits:
             run.mark(self.exists)
         return torch.cat(values)
 
-    def check(self, places: Iterable[tuple[int, int]]) -> None:
-        """Raise an error for a place where the model has no edge."""
-        for row, column in places:
-            if not self.exists[row, column]:
-                edge = Edge(self.nodes.source_names[column], self.nodes.target_names[row])
+    def check(self, places: Iterable[Place]) -> list[Place]:
+        """The places; raises an error for one where the model has no edge."""
+        places = list(places)
+        for place in places:
+            if not self.exists[place]:
                 raise DataError(
-                    f"there is no edge {edge}: the target comes before the source.",
+                    f"there is no edge {self.nodes.edge(place)}: the target comes before the "
+                    "source.",
                     "edges lead upwards; edge_effects(...).frame() lists all of them",
                 )
+        return places
 
 
 class _Patched(Run):
@@ -147,25 +148,17 @@ class _Patched(Run):
     def _patched_reads(self, target: Target, slot: int) -> Tensor | None:
         """What each node of a target reads, if any of it is patched: nodes x the shape."""
         given: dict[int, Tensor] = {}
-        for number, each in enumerate(self.added):
+        for number in self.below(slot):
+            each = self.added[number]
             mask = self.patched[target.nodes, each.source.nodes]
-            if each.slot is not None and self.origins[slot] >> number & 1 and bool(mask.any()):
-                change = self._change(number)
+            if each.slot is not None and bool(mask.any()):
+                if number not in self.changes:
+                    self.changes[number] = each.change(self.other[number])
+                change = self.changes[number]
                 shift = torch.tensordot(mask.to(change), change, 1)
                 given[each.slot] = self.tensors[each.slot] + shift
         if not given:
             return None
-        slots = [*given]
-
-        def read(*values: Tensor) -> Tensor:
-            return self.replay(dict(zip(slots, values, strict=True)), slot)
-
+        read = self.function([*given], slot)
         changed: Tensor = torch.func.vmap(read)(*given.values())
         return changed
-
-    def _change(self, number: int) -> Tensor:
-        """What the nodes of a source change in the other run."""
-        if number not in self.changes:
-            one, two = self.added[number], self.other[number]
-            self.changes[number] = one.change(two)
-        return self.changes[number]

@@ -22,8 +22,9 @@ from deadhead.forward import is_encoder_decoder
 from deadhead.heads.discover import layout_of, search
 from deadhead.heads.parts import Part, bare, is_linear, out_axis
 from deadhead.heads.site import Site
-from deadhead.layout import BLOCKS, Head, spans
+from deadhead.layout import BLOCKS, spans
 
+from .graph import Edge, Place
 from .tape import Tape
 
 OUTPUT = "output"
@@ -98,8 +99,12 @@ class Nodes:
                 self._add(use)
         self.every_source = [*self.inputs, *self.sources.values()]
         self.source_names = _numbered(self.every_source)
+        self.targets = {module: group for module, group in self.targets.items() if group}
         targets = [target for group in self.targets.values() for target in group]
         self.target_names = _numbered([*targets, self.output])
+
+    def edge(self, place: Place) -> Edge:
+        return Edge(self.source_names[place[1]], self.target_names[place[0]])
 
     def no_edges(self) -> Tensor:
         """A mask of edges, targets x sources, with none of them."""
@@ -115,40 +120,32 @@ class Nodes:
             )
         if not site.kept:
             return
-        above = site.block in ("decoder", "cross", "text")
-        place = (int(above), site.layer, BLOCKS.index(site.block))
-        own = f"{site.block}.{site.layer}.neurons"
-        heads = site.kind == "heads"
+        above = int(site.block in ("decoder", "cross", "text"))
+        order, heads = (above, site.layer, BLOCKS.index(site.block)), site.kind == "heads"
+        units = site.kept if heads else ("neurons",)
+        names = tuple(f"{site.block}.{site.layer}.{unit}" for unit in units)
         _check_plain(site, "o")
         self.sources[site.out] = Source(
-            names=tuple(_heads(site)) if heads else (own,),
-            order=(*place, not heads),
+            names=names,
+            order=(*order, not heads),
             module=site.out if heads else None,
             width=site.width,
         )
         for role, part in site.parts.items():
+            targets = self.targets.setdefault(part.module, [])
             if not heads and role != "o":
-                target = Target(names=(own,), order=(*place, 1), module=part.module)
-                self.targets.setdefault(part.module, []).append(target)
+                targets.append(Target(names=names, order=(*order, 1), module=part.module))
             elif heads and role in ("q", "k", "v", "kv", "qkv"):
                 _check_plain(site, role)
-                for letter in role:
-                    self.targets.setdefault(part.module, []).append(
-                        _target(site, part, letter, (*place, 0, "qkv".index(letter)))
-                    )
+                targets += [_target(site, part, letter, order) for letter in role]
 
 
-def _heads(site: Site) -> list[str]:
-    return [str(Head(*site.layer_key, index)) for index in site.kept]
-
-
-def _target(site: Site, part: Part, role: str, order: tuple[Any, ...]) -> Target:
+def _target(site: Site, part: Part, role: str, order: tuple[int, ...]) -> Target:
     groups = [(head,) for head in site.kept] if role == "q" else site.by_key(site.kept)
+    spanned = (spans(group).replace(" ", "") for group in groups)
     return Target(
-        names=tuple(
-            f"{site.block}.{site.layer}.{spans(group).replace(' ', '')}.{role}" for group in groups
-        ),
-        order=order,
+        names=tuple(f"{site.block}.{site.layer}.{group}.{role}" for group in spanned),
+        order=(*order, 0, "qkv".index(role)),
         module=part.module,
         rows=torch.stack([site.rows_of(part, role, group[0]) for group in groups]),
     )
@@ -230,7 +227,8 @@ class Run(Tape):
         self.added: list[Contribution] = []
         self.lookups = 0
         self.reads: list[tuple[list[Target], int]] = []
-        self.slots_read: dict[nn.Module, list[int | None]] = {}
+        self.slots_read: dict[nn.Module, int | None] = {}  # by the last call of each
+        self.readers: set[nn.Module] = set()
 
     def input(self, number: int, embeddings: Tensor) -> Tensor:
         """The embeddings that the model gets instead of those of its table."""
@@ -251,10 +249,13 @@ class Run(Tape):
     def mark(self, exists: Tensor) -> None:
         """Mark the edges of this run: which target reads what comes from which source."""
         for targets, slot in self.reads:
-            for number, each in enumerate(self.added):
-                if self.origins[slot] >> number & 1:
-                    for target in targets:
-                        exists[target.nodes, each.source.nodes] = True
+            for number in self.below(slot):
+                for target in targets:
+                    exists[target.nodes, self.added[number].source.nodes] = True
+
+    def below(self, slot: int) -> list[int]:
+        """The numbers of the contributions that a slot depends on."""
+        return [n for n in range(len(self.added)) if self.origins[slot] >> n & 1]
 
     @contextmanager
     def recording(self) -> Iterator[None]:
@@ -264,15 +265,22 @@ class Run(Tape):
                 stack.enter_context(table.register_forward_hook(self._look_up))
             for module, source in self.nodes.sources.items():
                 stack.enter_context(module.register_forward_hook(partial(self._add, source)))
-            if self.total is not None:
-                for module, targets in self.nodes.targets.items():
-                    before, after = partial(self._before, targets), partial(self._after, targets)
-                    stack.enter_context(module.register_forward_pre_hook(before))
-                    stack.enter_context(module.register_forward_hook(after))
-                stack.enter_context(self)
-            yield
-        if self.total is not None:
-            self._check()
+            if self.total is None:
+                yield
+                return
+            for module, targets in self.nodes.targets.items():
+                before, after = partial(self._before, targets), partial(self._after, targets)
+                stack.enter_context(module.register_forward_pre_hook(before))
+                stack.enter_context(module.register_forward_hook(after))
+            with self:
+                yield
+        for module, targets in self.nodes.targets.items():
+            if module not in self.readers:
+                raise UnsupportedModel(
+                    f"{targets[0].names[0]} reads nothing that comes from the input embeddings "
+                    f"of {type(self.nodes.model).__name__} by a way that can be followed.",
+                    "give input_ids, without inputs_embeds or encoder_outputs; or " + PATCH_HEADS,
+                )
 
     def _look_up(self, module: nn.Module, args: Any, output: Any) -> Any:
         if self.lookups == len(self.nodes.inputs) or not isinstance(output, Tensor):
@@ -300,25 +308,14 @@ class Run(Tape):
         self.has_ended = len(self.added) == self.total
 
     def _before(self, targets: list[Target], module: nn.Module, args: Any) -> Any:
-        slot = self.slot_of(args[0]) if args else None
-        self.slots_read.setdefault(module, []).append(slot)
+        slot = self.slots_read[module] = self.slot_of(args[0]) if args else None
         if slot is None:  # such as the embeddings of positions, which DeBERTa projects too
             return None
+        self.readers.add(module)
         with self.paused():
             return (self.read(targets, slot, args[0]), *args[1:])
 
     def _after(self, targets: list[Target], module: nn.Module, args: Any, output: Any) -> Any:
-        slot = self.slots_read[module][-1]
-        if slot is None:
-            return None
+        slot = self.slots_read[module]
         with self.paused():
-            return self.projected(targets, slot, output)
-
-    def _check(self) -> None:
-        for module, targets in self.nodes.targets.items():
-            if not any(slot is not None for slot in self.slots_read.get(module, ())):
-                raise UnsupportedModel(
-                    f"{targets[0].names[0]} reads nothing that comes from the input embeddings "
-                    f"of {type(self.nodes.model).__name__} by a way that can be followed.",
-                    "give input_ids, without inputs_embeds or encoder_outputs; or " + PATCH_HEADS,
-                )
+            return None if slot is None else self.projected(targets, slot, output)

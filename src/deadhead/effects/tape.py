@@ -7,10 +7,12 @@ order of the run, so that an operation only reads slots below those that it give
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from functools import reduce
+from operator import or_
+from typing import Any, NamedTuple
 
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
@@ -28,8 +30,7 @@ class Slot:
     number: int
 
 
-@dataclass(frozen=True, kw_only=True)
-class Step:
+class Step(NamedTuple):
     """An operation that gave a followed tensor."""
 
     function: Callable[..., Any]
@@ -94,34 +95,38 @@ class Tape(TorchFunctionMode):
         finally:
             self._paused = before
 
-    def replay(self, given: Mapping[int, Tensor], wanted: int) -> Tensor:
-        """The tensor of a slot, computed again with other values of some slots below."""
-        values = dict(given)
-        for number in self._changed(given, wanted):
-            step = self.steps[number]
-            assert step is not None
-            args, kwargs = _mapped(
-                (step.args, step.kwargs),
-                Slot,
-                lambda slot: values.get(slot.number, self.tensors[slot.number]),
-            )
-            result = step.function(*args, **kwargs)
-            values[number] = result if step.output is None else result[step.output]
-        return values.get(wanted, self.tensors[wanted])
+    def function(self, below: Sequence[int], slot: int) -> Callable[..., Tensor]:
+        """The tensor of a slot as a function of those of some slots below."""
 
-    def _changed(self, given: Mapping[int, Tensor], wanted: int) -> list[int]:
+        def replay(*given: Tensor) -> Tensor:
+            values = dict(zip(below, given, strict=True))
+            for number in changed:
+                step = self.steps[number]
+                assert step is not None
+                args, kwargs = mapped(
+                    (step.args, step.kwargs),
+                    Slot,
+                    lambda slot: values.get(slot.number, self.tensors[slot.number]),
+                )
+                result = step.function(*args, **kwargs)
+                values[number] = result if step.output is None else result[step.output]
+            return values.get(slot, self.tensors[slot])
+
+        changed = self._changed({*below}, slot)
+        return replay
+
+    def _changed(self, given: set[int], last: int) -> list[int]:
         """The slots to compute again, in their order."""
-        needed, first = {wanted}, min(given)
-        for number in range(wanted, first, -1):
+        needed, changed = {last}, {*given}
+        for number in range(last, min(given), -1):
             step = self.steps[number]
             if number in needed and number not in given and step is not None:
                 needed.update(step.inputs)
-        changed = {*given}
-        for number in range(first, wanted + 1):
+        for number in sorted(needed - given):
             step = self.steps[number]
-            if number in needed and step is not None and not changed.isdisjoint(step.inputs):
+            if step is not None and not changed.isdisjoint(step.inputs):
                 changed.add(number)
-        return sorted(changed.difference(given))
+        return sorted(changed - given)
 
     def __torch_function__(
         self, func: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None
@@ -138,13 +143,13 @@ class Tape(TorchFunctionMode):
 
         if self._paused:
             return func(*args, **kwargs)
-        named = _mapped((args, dict(kwargs)), Tensor, marked)
+        named = mapped((args, dict(kwargs)), Tensor, marked)
         if not inputs:
             return func(*args, **kwargs)
         if self.has_ended:
             if getattr(func, "__name__", "") == "__get__":  # asks for a shape or a device
                 return func(*args, **kwargs)
-            args, kwargs = _mapped((args, dict(kwargs)), Tensor, self._left)
+            args, kwargs = mapped((args, dict(kwargs)), Tensor, self._left)
             return func(*args, **kwargs)
         function = func
         if works_in_place(func):
@@ -153,27 +158,19 @@ class Tape(TorchFunctionMode):
             if slot is not None:
                 self.tensors[slot] = args[0].clone()
         result = func(*args, **kwargs)
-        self._record(function, named, tuple(dict.fromkeys(inputs)), result, args)
+        self._record(function, named, tuple(dict.fromkeys(inputs)), result)
         return result
 
-    def _record(
-        self, function: Any, named: Any, inputs: tuple[int, ...], result: Any, args: Any
-    ) -> None:
-        origins = 0
-        for number in inputs:
-            origins |= self.origins[number]
-        several = isinstance(result, tuple | list)
-        for place, value in enumerate(result if several else [result]):
-            if not isinstance(value, Tensor) or not value.is_floating_point():
-                continue
+    def _record(self, function: Any, named: Any, inputs: tuple[int, ...], result: Any) -> None:
+        origins = reduce(or_, (self.origins[number] for number in inputs))
+        several, (args, kwargs) = isinstance(result, tuple | list), named
+        for number, value in enumerate(result if several else [result]):
             slot = self.slot_of(value)
-            if slot is not None and self.tensors[slot] is value:
-                continue  # the same tensor again, as dropout gives it outside of training
-            output = place if several else None
-            step = Step(
-                function=function, args=named[0], kwargs=named[1], output=output, inputs=inputs
-            )
-            self._follow(value, step, origins)
+            # dropout gives the same tensor again outside of training
+            again = slot is not None and self.tensors[slot] is value
+            if isinstance(value, Tensor) and value.is_floating_point() and not again:
+                output = number if several else None
+                self._follow(value, Step(function, args, kwargs, output, inputs), origins)
 
     def _follow(self, tensor: Tensor, step: Step | None, origins: int) -> int:
         slot = self._slots[id(tensor)] = len(self.tensors)
@@ -191,14 +188,14 @@ class Tape(TorchFunctionMode):
         return self._leaving[slot]
 
 
-def _mapped(value: Any, kind: type, change: Callable[[Any], Any]) -> Any:
+def mapped(value: Any, kind: type, change: Callable[[Any], Any]) -> Any:
     """Arguments with every value of a kind changed, also inside of lists."""
     if isinstance(value, kind):
         return change(value)
     if type(value) in (tuple, list):
-        return type(value)(_mapped(item, kind, change) for item in value)
+        return type(value)(mapped(item, kind, change) for item in value)
     if type(value) is dict:
-        return {name: _mapped(item, kind, change) for name, item in value.items()}
+        return {name: mapped(item, kind, change) for name, item in value.items()}
     return value
 
 

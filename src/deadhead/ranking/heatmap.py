@@ -96,13 +96,18 @@ def _html_square(head: Head, scores: Mapping[Head, float], share: float) -> Squa
     return Square(text, f"{head}: {scores[head]:.4g}", colour, ink)
 
 
+def altair(purpose: str) -> Any:
+    """Return the package that draws charts; raise an error that says how to install it."""
+    try:
+        import altair
+    except ImportError:
+        raise MissingExtra("altair", "report", purpose) from None
+    return altair
+
+
 def chart(scores: Mapping[Head, float], layout: HeadLayout, title: str) -> Any:
     """For altair: one panel for each block."""
-    try:
-        import altair as alt
-    except ImportError:
-        raise MissingExtra("altair", "report", "a plot of a ranking") from None
-    panels = []
+    alt, panels = altair("a plot of a ranking"), []
     for block in layout.blocks:
         rows = [
             {"layer": head.layer, "head": head.index, "name": str(head), "score": score}
