@@ -18,7 +18,7 @@ from .effects import Table
 FORMAT = 1
 NUMBERS = ("clean", "corrupt", "steps", "examples")  # of a file
 ARROW = " -> "
-Place = tuple[int, int]  # of an edge: its row and its column
+RowColumn = tuple[int, int]  # of an edge: its row and its column
 STRONGEST = 40  # edges in a drawing: more cannot be told apart
 
 
@@ -149,7 +149,7 @@ def is_edge(part: object) -> bool:
     return isinstance(part, Edge) or (isinstance(part, str) and ARROW.strip() in part)
 
 
-def place_of(edge: Any, sources: tuple[str, ...], targets: tuple[str, ...]) -> Place:
+def place_of(edge: Any, sources: tuple[str, ...], targets: tuple[str, ...]) -> RowColumn:
     """The row and the column of an edge; an error for a node that is not there."""
     if not isinstance(edge, str) and not (isinstance(edge, tuple) and len(edge) == 2):
         raise DataError(f"expected an edge, got {edge!r}.", "write SOURCE -> TARGET")

@@ -18,7 +18,7 @@ from deadhead.rankers.label_free import PerExample
 from deadhead.rankers.run import frozen, refuse_resampling
 
 from .edges import recorded
-from .graph import Edge, EdgeEffects, Place, place_of
+from .graph import Edge, EdgeEffects, RowColumn, place_of
 from .metrics import Metric, mean_of, measured
 from .stream import Contribution, Nodes, Run, Target
 
@@ -105,7 +105,7 @@ class Circuits:
             run.mark(self.exists)
         return torch.cat(values)
 
-    def check(self, places: Iterable[Place]) -> list[Place]:
+    def check(self, places: Iterable[RowColumn]) -> list[RowColumn]:
         """The places; raises an error for one where the model has no edge."""
         places = list(places)
         for place in places:

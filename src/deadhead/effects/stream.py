@@ -24,7 +24,7 @@ from deadhead.heads.parts import Part, bare, is_linear, out_axis
 from deadhead.heads.site import Site
 from deadhead.layout import BLOCKS, spans
 
-from .graph import Edge, Place
+from .graph import Edge, RowColumn
 from .tape import Tape
 
 OUTPUT = "output"
@@ -103,7 +103,7 @@ class Nodes:
         targets = [target for group in self.targets.values() for target in group]
         self.target_names = _numbered([*targets, self.output])
 
-    def edge(self, place: Place) -> Edge:
+    def edge(self, place: RowColumn) -> Edge:
         return Edge(self.source_names[place[1]], self.target_names[place[0]])
 
     def no_edges(self) -> Tensor:
