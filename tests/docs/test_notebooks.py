@@ -11,6 +11,7 @@ from nbclient import NotebookClient
 NOTEBOOKS = sorted((ROOT / "examples").glob("*.ipynb"))
 EXPECTED = {  # what the outputs of each notebook must have among them
     "ablate-and-patch": ("decoder.0.0: ", "effect of patching each head"),
+    "find-a-circuit": ("pairs solved", "attribution encoder", "encoder.4.7: ", "faithfulness"),
     "find-and-cut-heads": ("encoder.0.0: ", "heads are there", "epoch 1/1  update", ": removed"),
     "read-a-study": ("smoke 3/3", "de/test/micro_f1", "encoder.0.0"),
 }
