@@ -1,6 +1,6 @@
 """Which estimate finds the heads behind a behaviour, measured on heads kept in pairs it never saw.
 
-    python benchmarks/circuits.py --model FOLDER --task names [--lens] [--json FILE]
+    python benchmarks/circuits.py --model FOLDER --task names [--lens 12] [--json FILE]
     python benchmarks/circuits.py --model FOLDER --task agreement [--json FILE]
 
 `names` are indirect objects for a decoder, `agreement` is "is" or "are" at the mask of a masked
@@ -274,6 +274,13 @@ def check(model: Any, pairs: Pairs, scores: dict[Head, float]) -> float:
     return float(abs(ours - np.array(theirs.curve)).max())
 
 
+def write(results: dict[str, Any], file: Path | None) -> None:
+    text = json.dumps(results, indent=1)
+    print(text, flush=True)
+    if file:
+        file.write_text(text + "\n", encoding="utf-8")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--model", type=Path, required=True, help="a folder")
@@ -284,7 +291,7 @@ def main() -> None:
         "--pairs", type=int, default=200, help="solved pairs at most to keep heads on"
     )
     parser.add_argument(
-        "--lens", action="store_true", help="also all edges by TransformerLens, if installed"
+        "--lens", type=int, default=0, help="pairs whose edges TransformerLens scores too"
     )
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
@@ -304,11 +311,6 @@ def main() -> None:
         scores[name] = measure()
         seconds[name] = round(machine.now("cpu") - start, 2)
         print(f"{name:24} {seconds[name]:8.1f} s", flush=True)
-    results: dict[str, Any] = {}
-    if options.lens:
-        from circuits_lens import compared as beside
-
-        results["beside transformer-lens"] = beside(model, first, metric)
     heads = [*scores["exact"]]
     difference = check(model, rest, scores["exact"])
     for name, found in scores.items():
@@ -317,7 +319,6 @@ def main() -> None:
     curves["random"] = kept.curve(Random(0).sample(heads, len(heads)))
     table = np.array([[found[head] for head in heads] for found in scores.values()])
     results = {
-        **results,
         "machine": machine.torch_machine("cpu"),
         "model": options.model.name,
         "task": options.task,
@@ -334,9 +335,14 @@ def main() -> None:
         "largest difference to faithfulness": difference,
         "rankings": compared(curves, "exact"),
     }
-    print(json.dumps(results, indent=1))
-    if options.json:
-        options.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    write(results, options.json)
+    if options.lens:
+        from circuits_lens import compared as beside
+
+        results["beside transformer-lens"] = beside(
+            model, Pairs(right[: options.lens], tokenizer), metric
+        )
+        write(results, options.json)
 
 
 if __name__ == "__main__":

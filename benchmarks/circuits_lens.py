@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import time
+from collections import defaultdict
 from importlib.metadata import version
 from typing import Any
 
@@ -46,6 +47,10 @@ def target_of(node: Any, group: int) -> str:
     return f"decoder.{node.layer}.{spans(range(first, first + group))}.{node.kind[0]}"
 
 
+def keys_of(node: Any) -> tuple[Any, ...]:
+    return node.kind, node.layer, node.head
+
+
 def compared(model: Any, pairs: Any, metric: Any) -> dict[str, Any]:
     """How alike the effects of all edges are, and the seconds of each for one pair."""
     start = time.process_time()
@@ -63,7 +68,7 @@ def compared(model: Any, pairs: Any, metric: Any) -> dict[str, Any]:
     theirs = np.where(np.isnan(ours.matrix), np.nan, 0.0)
     for clean, corrupt in zip(pairs.clean, pairs.corrupt, strict=True):
         for number, (answer, wrong, at) in enumerate(clean["labels"].tolist()):
-            row = slice(number, number + 1)
+            row: Any = slice(number, number + 1)
             start = time.process_time()
             scores = attribution_patch(
                 lens.bridge,
@@ -75,11 +80,15 @@ def compared(model: Any, pairs: Any, metric: Any) -> dict[str, Any]:
                 EdgeAttributionConfig(granularity="edge"),
             ).edge_scores
             seconds["transformer-lens"] += time.process_time() - start
+            sums: defaultdict[Any, float] = defaultdict(float)  # without positions
             for (source, target), effect in scores.items():
-                edge = rows[target_of(target, group)], columns[node_of(source)]
-                theirs[edge] += effect / len(pairs)
+                sums[keys_of(source), keys_of(target)] += effect / len(pairs)
+            ends = {keys_of(node): node for edge in scores for node in edge}
+            for (source, target), effect in sums.items():
+                name, column = target_of(ends[target], group), node_of(ends[source])
+                theirs[rows[name], columns[column]] += effect
             del scores
-            print(f"pair {number + 1} of {len(pairs)}", flush=True)
+            print(f"{seconds}", flush=True)
     measured = ~np.isnan(ours.matrix)
     if np.isnan(theirs[measured]).any() or not np.isnan(theirs[~measured]).all():
         raise SystemExit("the edges of TransformerLens are others")
