@@ -24,10 +24,8 @@ from ._command import Command, Commands
 
 MODELS, STUDIES = "Commands", "Studies"  # panels of the help
 COMMANDS = {  # name -> panel, in the order of the help
-    **dict.fromkeys(
-        ("heads", "finetune", "rank", "compare", "prune", "shrink", "evaluate"), MODELS
-    ),
-    **dict.fromkeys(("bench", "export"), MODELS),
+    **dict.fromkeys(("heads", "finetune", "rank", "compare", "prune", "shrink"), MODELS),
+    **dict.fromkeys(("evaluate", "bench", "export"), MODELS),
     **dict.fromkeys(("demo", "run", "plan", "recipes", "status", "stop", "clean"), STUDIES),
     **dict.fromkeys(("claims", "report", "export-study"), STUDIES),
 }

@@ -14,7 +14,8 @@ def strategy_flag(name: str) -> str:
 
 
 PANELS = {
-    REMOVE: "remove-heads remove-neurons keep-macs keep-parameters keep-megabytes speedup on even multiple vocabulary ranking groups",
+    REMOVE: "remove-heads remove-neurons keep-macs keep-parameters keep-megabytes speedup on even "
+    "multiple vocabulary ranking groups",
     DATA: "lang task text guard split data source max-examples max-length examples score-examples "
     "malformed paper published",
     HOW: "",

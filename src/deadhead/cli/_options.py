@@ -77,8 +77,8 @@ Data = Annotated[
     Path | None,
     Option(
         metavar="DIR",
-        help="The data folder, or world for the bundled data; for lm, choice and qa also a file. By "
-        "default the folder that DEADHEAD_DATA names, else the Hugging Face hub.",
+        help="The data folder, or world for the bundled data; for lm, choice and qa also a file. "
+        "By default the folder that DEADHEAD_DATA names, else the Hugging Face hub.",
     ),
 ]
 LINES = "blank lines are skipped, and texts are cut at --max-length sub-words, by default 256."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -160,6 +160,17 @@ def _news(say: Callable[[str], None]) -> Watch:
 
 def print_json(document: Any) -> None:
     typer.echo(json.dumps(document, indent=1, ensure_ascii=False))
+
+
+def print_table(columns: Iterable[str], rows: Iterable[Iterable[str]], **options: Any) -> None:
+    """Print a table of rich, with its options."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(*columns, **options)
+    for row in rows:
+        table.add_row(*row)
+    Console().print(table)
 
 
 def size_text(number: float) -> str:

@@ -8,7 +8,7 @@ from typer import Option
 from deadhead.files.hub import located
 
 from . import _options as opt
-from ._progress import plural, print_json, size_text
+from ._progress import plural, print_json, print_table, size_text
 
 
 def bench(
@@ -66,26 +66,24 @@ def _numbers(text: str, option: str) -> list[int]:
 
 
 def _print(result: dict[str, Any]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
     title = f"{result['device']}, {plural(result['threads'], 'thread')}"
     note = (
         "Times: median ± interquartile range of the rounds; their ratio: the median over the "
         "rounds. Peak memory: of a separate process for each model."
     )
     columns = ("", result["model"], result["against"], "ratio")
-    table = Table(*columns, title=title, title_justify="left", caption=note, caption_justify="left")
-    for row in result["rows"]:
-        spreads = row.get("spread", (0, 0))
-        values = (row["model"], row["against"])
-        cells = [
-            _cell(row["what"], value, spread) for value, spread in zip(values, spreads, strict=True)
-        ]
-        ratio = "-" if row["ratio"] is None else f"{row['ratio']:.3f}"
-        name = row["what"].replace("seconds", "time").replace(" bytes", "")  # cells have units
-        table.add_row(name, *cells, ratio)
-    Console().print(table)
+    at_left = {"title_justify": "left", "caption_justify": "left"}
+    print_table(columns, map(_row, result["rows"]), title=title, caption=note, **at_left)
+
+
+def _row(row: dict[str, Any]) -> list[str]:
+    values, spreads = (row["model"], row["against"]), row.get("spread", (0, 0))
+    cells = [
+        _cell(row["what"], value, spread) for value, spread in zip(values, spreads, strict=True)
+    ]
+    ratio = "-" if row["ratio"] is None else f"{row['ratio']:.3f}"
+    name = row["what"].replace("seconds", "time").replace(" bytes", "")  # cells have units
+    return [name, *cells, ratio]
 
 
 def _cell(what: str, value: Any, spread: float) -> str:

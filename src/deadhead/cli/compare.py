@@ -8,7 +8,7 @@ import typer
 from typer import Argument, BadParameter, Option
 
 from ._options import AsJson
-from ._progress import print_json
+from ._progress import print_json, print_table
 
 
 def compare(
@@ -64,17 +64,14 @@ def compare(
 
 
 def _print_tables(names: list[str], matrix: Any, pairs: list[dict[str, Any]], m: int) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table("Spearman", *names)
-    for name, row in zip(names, matrix, strict=True):
-        table.add_row(name, *(f"{value:.3f}" for value in row))
-    Console().print(table)
-    shared = (f"{m} highest shared", f"{m} lowest shared", "by chance")
-    table = Table("pair", "rho", "p", *shared)
+    rows = [
+        (name, *(f"{value:.3f}" for value in row)) for name, row in zip(names, matrix, strict=True)
+    ]
+    print_table(("Spearman", *names), rows)
+    rows = []
     for pair, (first, second) in zip(pairs, combinations(names, 2), strict=True):
         rho, overlap = pair["spearman"], pair["overlap"]
         cells = (str(overlap["highest"]), str(overlap["lowest"]), f"{overlap['by_chance']:.1f}")
-        table.add_row(f"{first} / {second}", f"{rho['rho']:.3f}", f"{rho['p']:.2g}", *cells)
-    Console().print(table)
+        rows.append((f"{first} / {second}", f"{rho['rho']:.3f}", f"{rho['p']:.2g}", *cells))
+    shared = (f"{m} highest shared", f"{m} lowest shared", "by chance")
+    print_table(("pair", "rho", "p", *shared), rows)

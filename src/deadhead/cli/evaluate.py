@@ -8,7 +8,7 @@ import typer
 from typer import Option
 
 from . import _options as opt
-from ._progress import print_json
+from ._progress import print_json, print_table
 
 if TYPE_CHECKING:
     from deadhead.tasks import Dataset, MetricValues, Task
@@ -87,9 +87,8 @@ def evaluate(
     about = next(iter(sets.values())).task
     examples = {language: p.examples for language, p in next(iter(predictions.values())).items()}
     if as_json:
-        facts: dict[str, Any] = {"task": about.name, "split": split, "metric": about.metric}
-        facts |= {"scores": scores, "examples": examples}
-        facts |= {"resamples": resamples, "seed": seed}
+        facts = {"task": about.name, "split": split, "metric": about.metric, "scores": scores}
+        facts |= {"examples": examples, "resamples": resamples, "seed": seed}
         facts |= {"intervals": _to_dict(main), "differences": _to_dict(differences)}
         print_json(facts)
         return
@@ -169,9 +168,7 @@ def _print_scores(
     metric: str, split: str, examples: dict[str, int], scores: Intervals, differences: Intervals
 ) -> None:
     """Tables in points: a row for each language, and one for their mean."""
-    from rich.console import Console
     from rich.markup import escape
-    from rich.table import Table
 
     from deadhead.tasks import METRICS, points_text
 
@@ -184,14 +181,19 @@ def _print_scores(
         return f"{value} [{low}, {high}]{p}"
 
     first, own = next(iter(scores.items()))
-    table = Table(f"{METRICS[metric].label}, {split}", "examples", *map(escape, scores))
-    for language in own:
-        size = f"{examples[language]:,}" if language in examples else ""
-        table.add_row(language, size, *(cell(row[language]) for row in scores.values()))
-    Console().print(table)
+    rows = [
+        (
+            language,
+            f"{examples[language]:,}" if language in examples else "",
+            *(cell(row[language]) for row in scores.values()),
+        )
+        for language in own
+    ]
+    columns = (f"{METRICS[metric].label}, {split}", "examples", *map(escape, scores))
+    print_table(columns, rows)
     if differences:
-        table = Table(f"minus {escape(first)}", *map(escape, differences))
-        for language in own:
-            row = [model[language] for model in differences.values()]
-            table.add_row(language, *(cell(gap, "+") for gap in row))
-        Console().print(table)
+        rows = [
+            (language, *(cell(row[language], "+") for row in differences.values()))
+            for language in own
+        ]
+        print_table((f"minus {escape(first)}", *map(escape, differences)), rows)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
 from typer import BadParameter, Option
 
 from deadhead.errors import DeadheadError
 
 from ._options import AsJson, Auto, Dtype, Model
-from ._progress import print_json
+from ._progress import print_json, print_table
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -87,11 +88,11 @@ def _print_heads(facts: dict[str, Any]) -> None:
     for block in dict.fromkeys(layer["block"] for layer in facts["layers"]):
         _print_block(console, block, [r for r in facts["layers"] if r["block"] == block])
     if "feed_forwards" in facts:
-        _print_feed_forwards(console, facts["feed_forwards"])
+        _print_feed_forwards(facts["feed_forwards"])
     for path, reason in facts["skipped"].items():
         console.print(f"[yellow]skipped[/] {path}: {reason}", highlight=False)
     if "check" in facts:
-        _print_proofs(console, facts["check"])
+        _print_proofs(facts["check"])
 
 
 def _print_block(console: Console, block: str, layers: list[dict[str, Any]]) -> None:
@@ -104,9 +105,8 @@ def _print_block(console: Console, block: str, layers: list[dict[str, Any]]) -> 
     table.columns[1].no_wrap = True
     for layer in layers:
         marks = ["●" if i in layer["left"] else "·" for i in range(layer["built"])]
-        note = f" (x {layer['shared_by']} layers)" if layer["shared_by"] > 1 else ""
         table.add_row(
-            f"{layer['layer']}{note}",
+            _number(layer),
             f"[green]{' '.join(mark.rjust(digits) for mark in marks)}[/]",
             f"{len(layer['left'])} of {layer['built']}",
             f"{layer['parameters_per_head']:,}",
@@ -130,37 +130,37 @@ def _print_block(console: Console, block: str, layers: list[dict[str, Any]]) -> 
         )
 
 
-def _print_feed_forwards(console: Console, layers: list[dict[str, Any]]) -> None:
-    from rich.table import Table
-
+def _print_feed_forwards(layers: list[dict[str, Any]]) -> None:
     if not layers:
-        console.print("No feed-forward layer has neurons that can be removed.")
+        typer.echo("No feed-forward layer has neurons that can be removed.")
         return
-    table = Table(
-        "block", "layer", "neurons left", "weights per neuron", title="feed-forward neurons"
-    )
-    table.title_justify = "left"
-    for layer in layers:
-        note = f" (x {layer['shared_by']} layers)" if layer["shared_by"] > 1 else ""
-        table.add_row(
+    rows = [
+        (
             layer["block"],
-            f"{layer['layer']}{note}",
+            _number(layer),
             f"{layer['left']:,} of {layer['built']:,}",
             f"{layer['parameters_per_neuron']:,}",
         )
-    console.print(table)
+        for layer in layers
+    ]
+    columns = ("block", "layer", "neurons left", "weights per neuron")
+    print_table(columns, rows, title="feed-forward neurons", title_justify="left")
 
 
-def _print_proofs(console: Console, proofs: dict[str, Any]) -> None:
-    from rich.table import Table
+def _number(layer: dict[str, Any]) -> str:
+    """The number of a layer, and how many layers share its weights."""
+    note = f" (x {layer['shared_by']} layers)" if layer["shared_by"] > 1 else ""
+    return f"{layer['layer']}{note}"
 
-    title = "largest difference in any output"
-    columns = [name.replace("_", " ") for name in PROOF]
-    table = Table("removed", *columns, "holds", title=title, title_justify="left")
+
+def _print_proofs(proofs: dict[str, Any]) -> None:
     words = {True: "same", False: "differs", None: "-"}
+    rows = []
     for name, proof in proofs.items():
         values = [proof[column] for column in PROOF]
         cells = [f"{v:.1e}" if isinstance(v, float) else words[v] for v in values]
         holds = "[green]yes[/]" if proof["holds"] else "[red]no[/]"
-        table.add_row(f"{name} ({proof['removed']})", *cells, holds)
-    console.print(table)
+        rows.append((f"{name} ({proof['removed']})", *cells, holds))
+    columns = ("removed", *(name.replace("_", " ") for name in PROOF), "holds")
+    title = "largest difference in any output"
+    print_table(columns, rows, title=title, title_justify="left")

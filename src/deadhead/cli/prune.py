@@ -30,7 +30,10 @@ if TYPE_CHECKING:
 
 
 class WithStrategyFlags:
-    """A command whose `**amounts` come from flags, one for each strategy in the registry."""
+    """A command whose `**amounts` come from flags, one for each strategy in the registry.
+
+    A class, because a strategy may be registered after this file is imported.
+    """
 
     def __init__(self, command: Callable[..., None]):
         update_wrapper(self, command)

@@ -14,7 +14,7 @@ from deadhead.rankers import METHOD, RANKERS
 
 from . import _options as opt
 from ._outputs import check_file
-from ._progress import print_json
+from ._progress import print_json, print_table
 
 if TYPE_CHECKING:
     from deadhead.ranking import Ranking
@@ -149,17 +149,16 @@ def _check_plot(file: Path | None) -> None:
 
 def _print_ranking(ranking: Ranking, out: Path) -> None:
     from rich.console import Console
-    from rich.table import Table
 
     console = Console(highlight=False)
     console.print(ranking)
     few = min(ENDS, len(ranking))
-    table = Table("", "lowest", "score", "highest", "score")
     ends = zip(ranking.lowest(few), ranking.highest(few), strict=True)
-    for place, (low, high) in enumerate(ends, 1):
-        scores = f"{ranking[low]:.4g}", f"{ranking[high]:.4g}"
-        table.add_row(str(place), str(low), scores[0], str(high), scores[1])
-    console.print(table)
+    rows = [
+        (str(n), str(low), f"{ranking[low]:.4g}", str(high), f"{ranking[high]:.4g}")
+        for n, (low, high) in enumerate(ends, 1)
+    ]
+    print_table(("", "lowest", "score", "highest", "score"), rows)
     facts = ranking.data
     for name, count in facts["notes"].items():
         console.print(f"{name}: {count}")
