@@ -132,8 +132,8 @@ def with_encoder(shared, page):
     pairs = [f"{a}\t{b}\t{len({*a.split()} & {*b.split()}) % 6}" for a, b in pairwise(texts[:31])]
     (page / "pairs.tsv").write_text("\n".join(["sentence1\tsentence2\tscore", *pairs]))
     (page / "search" / "qrels").mkdir(parents=True)
-    for name, found in (("corpus", texts[:40]), ("queries", texts[40:48])):
-        lines = (json.dumps({"_id": str(n), "title": "", "text": t}) for n, t in enumerate(found))
+    for name, part in (("corpus", texts[:40]), ("queries", texts[40:48])):
+        lines = (json.dumps({"_id": str(n), "title": "", "text": t}) for n, t in enumerate(part))
         (page / "search" / f"{name}.jsonl").write_text("\n".join(lines))
     judged = "\n".join(f"{n}\t{n}\t1" for n in range(8))
     (page / "search" / "qrels" / "test.tsv").write_text(f"query-id\tcorpus-id\tscore\n{judged}")

@@ -48,8 +48,8 @@ def skipped(model, keys):
 
 
 def _same(layer, args, kwargs, output):
-    given = args[0] if args else kwargs["hidden_states"]
-    return given if isinstance(output, torch.Tensor) else (given, *output[1:])
+    hidden = args[0] if args else kwargs["hidden_states"]
+    return hidden if isinstance(output, torch.Tensor) else (hidden, *output[1:])
 
 
 @pytest.mark.parametrize("family", slow_but("bert mpnet qwen2 llama t5 marian", DEEP))
@@ -72,8 +72,8 @@ def _check_reloaded(model, expected, folder):
     stored = json.loads((folder / "config.json").read_text())
     assert "deadhead" not in stored
     assert "fusion_config" not in stored
-    plain = type(model).from_pretrained(folder).to(model.dtype).eval()
-    for again in (plain, load(folder).eval()):
+    ordinary = type(model).from_pretrained(folder).to(model.dtype).eval()
+    for again in (ordinary, load(folder).eval()):
         assert apart(expected, answers(again)) < limit(model)
         assert again.num_parameters() == model.num_parameters()
 

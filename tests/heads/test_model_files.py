@@ -181,18 +181,18 @@ def test_the_card_of_a_whole_model_says_how_it_loads_and_what_happened(tmp_path)
 
 def test_modules_of_a_hub_model_are_downloaded(source, monkeypatch):
     """Loading alone would leave them, and the weights of a dense layer, on the hub."""
-    asked = []
+    calls = []
     monkeypatch.setattr(
         "transformers.utils.cached_file",
         lambda name, file, **_: source / file if name == "someone/minilm" else None,
     )
     monkeypatch.setattr(
-        "huggingface_hub.snapshot_download", lambda *name, **options: asked.append((name, options))
+        "huggingface_hub.snapshot_download", lambda *name, **options: calls.append((name, options))
     )
     fetch_modules("someone/minilm@main")
     fetch_modules("someone/other")
     fetch_modules(source)
-    ((name, options),) = asked
+    ((name, options),) = calls
     assert (name, options["revision"]) == (("someone/minilm",), "main")
     matched = [
         file

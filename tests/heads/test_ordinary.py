@@ -67,8 +67,8 @@ def test_gated_pruned_and_reloaded_are_one_model(family, kinds, fields, tmp_path
     save(model, tmp_path)
     assert "deadhead" not in json.loads((tmp_path / "config.json").read_text())
     assert not (tmp_path / "load_pruned.py").exists()
-    plain = type(model).from_pretrained(tmp_path, dtype="auto").eval()
-    assert apart(answers(plain), masked) < limit(model)
+    ordinary = type(model).from_pretrained(tmp_path, dtype="auto").eval()
+    assert apart(answers(ordinary), masked) < limit(model)
     assert apart(answers(load(tmp_path).eval()), masked) < limit(model)
     again = discover(model, neurons=True)
     assert prune(model, again.attentions[0].groups[0]) is model  # it can be cut further

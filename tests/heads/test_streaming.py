@@ -51,13 +51,13 @@ def test_equals_a_mask_made_by_hand(family, causal, kernel):
     real = batch["attention_mask"].bool()
     with torch.no_grad():
         expected = model(batch["input_ids"], attention_mask=mask).logits[real]
-        plain = model(batch["input_ids"], attention_mask=whole).logits[real]
+        full = model(batch["input_ids"], attention_mask=whole).logits[real]
         heads = [f"{block}.{layer}.{head}" for layer in range(layers) for head in streaming]
         with gated(model, streaming=heads, sink=1, recent=3):
-            given = model(**batch).logits[real]
-    assert float((given - expected).abs().max()) < 1e-9
-    assert float((plain - expected).abs().max()) > 1e-3
-    assert float((plain - model(**batch).logits[real].detach()).abs().max()) < 1e-9
+            with_positions = model(**batch).logits[real]
+    assert float((with_positions - expected).abs().max()) < 1e-9
+    assert float((full - expected).abs().max()) > 1e-3
+    assert float((full - model(**batch).logits[real].detach()).abs().max()) < 1e-9
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -92,17 +92,17 @@ def test_a_wide_window_is_the_plain_model_and_gates_blend(family):
     model = build(family)
     batch = batch_of(model)
     heads = [head for head in discover(model) if head.block != "cross"]
-    plain = answers(model, batch)
+    full = answers(model, batch)
     with gated(model, streaming=heads, sink=0, recent=99):
-        assert apart(plain, answers(model, batch)) < 1e-12
+        assert apart(full, answers(model, batch)) < 1e-12
     window = Streaming(sink=1, recent=2)
     with gated(model, streaming=heads, sink=1, recent=2):
         streamed = answers(model, batch)
-    assert apart(plain, streamed) > 1e-3
+    assert apart(full, streamed) > 1e-3
     with gated(model, dict.fromkeys(heads, 0.0), fill=window):
         assert apart(streamed, answers(model, batch)) < 1e-12
     with gated(model, dict.fromkeys(heads, 1.0), fill=window):
-        assert apart(plain, answers(model, batch)) < 1e-12
+        assert apart(full, answers(model, batch)) < 1e-12
 
 
 def test_padding_on_either_side_and_no_batch_give_the_same():
@@ -124,15 +124,15 @@ def test_generation_with_a_cache_is_that_without(family):
     model = build(family)
     ids = torch.arange(5, 5 + LENGTH)[None]
     heads = [head for head in discover(model) if head.block != "cross"]
-    given = {"max_new_tokens": 6, "min_new_tokens": 6, "do_sample": False, "num_beams": 1}
-    given |= {"output_scores": True, "return_dict_in_generate": True, "pad_token_id": 0}
+    options = {"max_new_tokens": 6, "min_new_tokens": 6, "do_sample": False, "num_beams": 1}
+    options |= {"output_scores": True, "return_dict_in_generate": True, "pad_token_id": 0}
     with gated(model, streaming=heads, sink=1, recent=3):
-        cached = model.generate(ids, use_cache=True, **given)
-        again = model.generate(ids, use_cache=False, **given)
-    plain = model.generate(ids, use_cache=True, **given)
+        cached = model.generate(ids, use_cache=True, **options)
+        again = model.generate(ids, use_cache=False, **options)
+    full = model.generate(ids, use_cache=True, **options)
     for first, second in zip(cached.scores, again.scores, strict=True):
         assert float((first - second).nan_to_num(0, 0, 0).abs().max()) < 1e-9
-    assert float((plain.scores[0] - cached.scores[0]).nan_to_num(0, 0, 0).abs().max()) > 1e-4
+    assert float((full.scores[0] - cached.scores[0]).nan_to_num(0, 0, 0).abs().max()) > 1e-4
 
 
 def test_inside_of_a_captured_run_a_layer_counts_once():

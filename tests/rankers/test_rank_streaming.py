@@ -57,8 +57,8 @@ def test_attribution_is_the_finite_difference_of_the_mix(case, kind):
 def test_integrated_gradients_add_up(case, kind):
     setup = case(kind)
     closed = scored(setup.model)[:1]
-    given = {"streaming": WINDOW, "steps": 24, "closed": closed}
-    ranking = rank(setup.model, [setup.batch], "attribution", **given)
+    options = {"streaming": WINDOW, "steps": 24, "closed": closed}
+    ranking = rank(setup.model, [setup.batch], "attribution", **options)
     rest = [head for head in scored(setup.model) if head not in closed]
     assert set(ranking.scores) == set(rest)
     with gated(setup.model, closed=closed):

@@ -14,7 +14,8 @@ from word_tokenizer import word_tokenizer
 CONTEXT = "In April the rivers rise, er liest"
 RECORDS = [
     {"id": "a", "question": "What rises?", "context": CONTEXT,
-     "answers": [{"text": "the rivers", "answer_start": 9}, {"text": "rivers", "answer_start": 13}]},
+     "answers": [{"text": "the rivers", "answer_start": 9},
+                 {"text": "rivers", "answer_start": 13}]},
     {"id": "b", "question": "When?", "context": CONTEXT,
      "answers": [{"text": "In April", "answer_start": 0}]},
 ]  # fmt: skip
@@ -51,8 +52,10 @@ def on_the_hub(record):
 
 
 def test_every_form_gives_the_same_rows(tmp_path):
-    short = [{**r, "answers": [{"text": a["text"], "start": a["answer_start"]} for a in r["answers"]]}
-             for r in RECORDS]  # fmt: skip
+    short = [
+        {**r, "answers": [{"text": a["text"], "start": a["answer_start"]} for a in r["answers"]]}
+        for r in RECORDS
+    ]
     files = [
         write(tmp_path / "dev-v1.1.json", squad(*RECORDS)),
         write(tmp_path / "lines.jsonl", as_lines(*RECORDS)),
@@ -80,8 +83,8 @@ def test_folders_by_the_names_of_their_files(tmp_path):
     for split in ("train", "dev"):
         write(tmp_path / "qa" / "squad" / f"{split}-v1.1.json", squad(*RECORDS))
     assert load_data("qa", "en", "train", root=tmp_path / "qa").rows == ROWS
-    found = [*check_folder(tmp_path / "qa")]
-    assert {(f.task, f.language, f.split, f.sentences, f.error) for f in found} == {
+    findings = [*check_folder(tmp_path / "qa")]
+    assert {(f.task, f.language, f.split, f.sentences, f.error) for f in findings} == {
         ("qa", "en", "train", 2, None), ("qa", "en", "dev", 2, None),
     }  # fmt: skip
     # a json file of another task is no data

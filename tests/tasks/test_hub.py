@@ -80,7 +80,9 @@ def test_squad_in_english_and_xquad_in_other_languages(put):
     )
     answers = {"text": ["Bees", "Bees make"], "answer_start": [0, 0]}
     for repository, config in (
-        ("rajpurkar/squad", "plain_text"), ("google/xquad", "xquad.de"), ("google/xquad", "xquad.en"),
+        ("rajpurkar/squad", "plain_text"),
+        ("google/xquad", "xquad.de"),
+        ("google/xquad", "xquad.en"),
     ):  # fmt: skip
         row = {"id": config, "question": "Who?", "context": "Bees make honey.", "answers": answers}
         put(repository, config, "validation", features, [row])

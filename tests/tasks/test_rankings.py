@@ -67,9 +67,9 @@ def test_each_query_scores_as_in_trec_eval():
 def test_ndcg_by_hand():
     data = queries({"q": {"a": 3, "b": 1, "c": 0}})
     best = 3 + 1 / math.log2(3)
-    found = score("retrieval", [["x", "b", "a"]], data)
-    assert found["ndcg_at_10"] == pytest.approx((1 / math.log2(3) + 3 / 2) / best)
-    assert (found["recall_at_100"], found["mrr_at_10"]) == (1.0, 0.5)
+    scores = score("retrieval", [["x", "b", "a"]], data)
+    assert scores["ndcg_at_10"] == pytest.approx((1 / math.log2(3) + 3 / 2) / best)
+    assert (scores["recall_at_100"], scores["mrr_at_10"]) == (1.0, 0.5)
     late = score("retrieval", [[*map(str, range(10)), "a"]], data)
     assert [*late.values()] == [0.0, 0.5, 0.0]
     assert grades_of(data.rows[0].labels) == {"a": 3, "b": 1, "c": 0}
@@ -77,8 +77,8 @@ def test_ndcg_by_hand():
 
 def test_intervals_of_retrieval_resample_queries():
     run, qrels = judged()
-    data, found = queries(qrels), [ranked(own) for own in run.values()]
-    interval = bootstrap(found, data, resamples=50, seed=3)
+    data, predictions = queries(qrels), [ranked(own) for own in run.values()]
+    interval = bootstrap(predictions, data, resamples=50, seed=3)
     each = np.array([values[0] for values in OF_TREC_EVAL])
     samples = np.random.default_rng(3).choice(len(each), size=(50, len(each)))
     np.testing.assert_allclose(interval.draws, each[samples].mean(1), atol=1e-6)
@@ -98,8 +98,8 @@ def test_correlations_are_those_of_scipy_also_of_samples(ties):
     predicted = gold**3 / 100 + rng.normal(0, 0.3, 40) + 1e4
     if ties:
         gold, predicted = gold.round(), predicted.round(1)
-    data, found = pairs(gold), [[value] for value in predicted]
-    values = score("similarity", found, data)
+    data, predictions = pairs(gold), [[value] for value in predicted]
+    values = score("similarity", predictions, data)
     expected = {
         "spearman": scipy.stats.spearmanr(gold, predicted).statistic,
         "pearson": scipy.stats.pearsonr(gold, predicted).statistic,
@@ -108,7 +108,7 @@ def test_correlations_are_those_of_scipy_also_of_samples(ties):
     assert abs(values["spearman"] - values["pearson"]) > 1e-3
     samples = np.random.default_rng(2).choice(40, size=(30, 40))
     for metric, theirs in (("spearman", scipy.stats.spearmanr), ("pearson", scipy.stats.pearsonr)):
-        draws = bootstrap(found, data, metric=metric, resamples=30, seed=2).draws
+        draws = bootstrap(predictions, data, metric=metric, resamples=30, seed=2).draws
         each = [theirs(gold[sample], predicted[sample]).statistic for sample in samples]
         np.testing.assert_allclose(draws, each, atol=1e-9)
 

@@ -42,8 +42,8 @@ def beir(folder, corpus=None, queries=None, qrels=None):
     (folder / "qrels").mkdir(parents=True, exist_ok=True)
     documents = objects(("_id", "title", "text"), DOCUMENTS)
     (folder / "corpus.jsonl").write_text(documents if corpus is None else corpus)
-    asked = objects(("_id", "text"), QUERIES)
-    (folder / "queries.jsonl").write_text(asked if queries is None else queries)
+    lines = objects(("_id", "text"), QUERIES)
+    (folder / "queries.jsonl").write_text(lines if queries is None else queries)
     judged = table(("query-id", "corpus-id", "score"), *QRELS)
     (folder / "qrels" / "test.tsv").write_text(judged if qrels is None else qrels)
     return folder

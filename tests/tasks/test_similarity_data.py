@@ -63,7 +63,8 @@ def test_the_sub_sets_of_a_year_are_one_set(tmp_path):
 
 
 def test_a_column_of_languages(tmp_path):
-    text = "language\tsentence1\tsentence2\tscore\nde\tEin Hund.\tSie singt.\t0.5\npl\tPies.\tPies.\t5\n"
+    text = "language\tsentence1\tsentence2\tscore\n"
+    text += "de\tEin Hund.\tSie singt.\t0.5\npl\tPies.\tPies.\t5\n"
     folder = write(tmp_path, "dev.tsv", text)
     for root in (folder, folder / "dev.tsv"):
         german = load_data("similarity", "de", root=root)

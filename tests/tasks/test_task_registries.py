@@ -58,8 +58,10 @@ def test_a_metric_can_be_printed_and_is_used(name):
     if metric.compares == "numbers":
         gold = [[0.0], [2.5], [2.5], [5.0]]
     if metric.compares == "rankings":
-        found = [["a", "b"]]
-        assert metric([("q", "b", "1", "a", "2")], found) * metric.scale == pytest.approx(best)
+        predictions = [["a", "b"]]
+        assert metric([("q", "b", "1", "a", "2")], predictions) * metric.scale == pytest.approx(
+            best
+        )
         return
     assert metric(gold, gold) * metric.scale == pytest.approx(best)
 

@@ -1,4 +1,4 @@
-"""Sentence encoders and regression models on pairs and on search: numbers by hand, and equal ones."""
+"""Sentence encoders and regression models on pairs and on search: numbers by hand, equal ones."""
 
 import json
 import random
@@ -80,36 +80,36 @@ def test_the_prompt_and_the_length_of_the_encoder_count(encoder, tmp_path):
     settings = {"prompts": {"query": "The dog "}, "default_prompt_name": "query"}
     (folder / "config_sentence_transformers.json").write_text(json.dumps(settings))
     (folder / "sentence_bert_config.json").write_text(json.dumps({"max_seq_length": 8}))
-    (model, asked), (_, plain) = encoded(folder, pairs()), encoded(encoder, pairs())
-    assert asked.arrays["lengths"].max() == window_length(model, pairs().task, None) == 8
-    assert asked.notes["texts cut"]
-    assert not plain.notes
+    (model, prompted), (_, bare) = encoded(folder, pairs()), encoded(encoder, pairs())
+    assert prompted.arrays["lengths"].max() == window_length(model, pairs().task, None) == 8
+    assert prompted.notes["texts cut"]
+    assert not bare.notes
     assert window_length(model, pairs().task, 7) == 7
     theirs = sentence_transformers.SentenceTransformer(str(folder), device="cpu")
     sides = [theirs.encode([row.texts[i] for row in pairs().rows]) for i in (0, 1)]
     expected = theirs.similarity_pairwise(*sides).numpy()
-    ours = predict(model, asked).values[:, 0]
+    ours = predict(model, prompted).values[:, 0]
     np.testing.assert_allclose(ours, expected, atol=1e-5)
-    assert np.abs(ours - predict(load(encoder), plain).values[:, 0]).max() > 1e-3
+    assert np.abs(ours - predict(load(encoder), bare).values[:, 0]).max() > 1e-3
 
 
 def test_the_nearest_documents_are_those_of_all_pairs(encoder):
     documents = {f"d{n}": f"{a[:-1]} and {b}" for n, (a, b) in enumerate(pairwise(TEXTS))}
     data = search(documents)
-    found = predict(*encoded(encoder, data)).named()
+    rankings = predict(*encoded(encoder, data)).named()
     theirs = sentence_transformers.SentenceTransformer(str(encoder), device="cpu")
     queries = theirs.encode([row.texts[0] for row in data.rows])
     near = theirs.similarity(queries, theirs.encode([*documents.values()])).numpy()
-    for own, similarities in zip(found, near, strict=True):
+    for own, similarities in zip(rankings, near, strict=True):
         scores = dict(zip(documents, similarities, strict=True))
         assert own == sorted(scores, key=scores.__getitem__, reverse=True)
 
 
 def test_equal_documents_and_the_query_itself(encoder):
     documents = {"d1": TEXTS[0], "d10": TEXTS[0], "d2": TEXTS[0], "q0": TEXTS[0], "d0": TEXTS[5]}
-    found = predict(*encoded(encoder, search(documents))).named()
-    assert found[0] == ["d2", "d10", "d1", "d0"]  # larger ids first, and never itself
-    assert set(found[1]) == {*documents}
+    rankings = predict(*encoded(encoder, search(documents))).named()
+    assert rankings[0] == ["d2", "d10", "d1", "d0"]  # larger ids first, and never itself
+    assert set(rankings[1]) == {*documents}
 
 
 def test_many_equal_documents_at_the_limit():
@@ -167,12 +167,12 @@ def test_the_accuracy_of_scores_is_refused(regression):
 
 
 def test_models_that_do_not_fit(encoder, regression, tmp_path):
-    found, scored = search({"d0": "x"}), pairs()
+    searched, scored = search({"d0": "x"}), pairs()
     bare = load(bare_encoder(tmp_path / "bare"))
     many = build_class(transformers.BertForSequenceClassification, num_labels=3)
     for model, data, message in (
-        (bare, found, "BertModel does not fit retrieval, which needs a sentence encoder"),
-        (load(regression), found, "which needs a sentence encoder"),
+        (bare, searched, "BertModel does not fit retrieval, which needs a sentence encoder"),
+        (load(regression), searched, "which needs a sentence encoder"),
         (bare, scored, "or a regression model"),
         (many, scored, "num_labels=1"),
     ):
@@ -181,6 +181,6 @@ def test_models_that_do_not_fit(encoder, regression, tmp_path):
         if model is bare:
             assert "pooling is unknown" in error.value.hint
     with pytest.raises(DataError, match="retrieval") as error:
-        labels_for(many, found)
+        labels_for(many, searched)
     assert "cross-encoder" in error.value.hint
-    assert labels_for(load(encoder), found) is labels_for(load(regression), scored) is None
+    assert labels_for(load(encoder), searched) is labels_for(load(regression), scored) is None

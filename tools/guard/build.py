@@ -71,10 +71,10 @@ def unpack(folder: Path, pattern: str) -> tuple[str, dict[str, bytes]]:
 def kept(text: Text) -> bool:
     """Tell whether a text may be in the pack."""
     sound = text.text.count("(") == text.text.count(")") and text.text.count('"') % 2 == 0
-    shown = sum(c.isspace() or unicodedata.category(c)[0] in "LM" for c in text.text)
+    letters = sum(c.isspace() or unicodedata.category(c)[0] in "LM" for c in text.text)
     sound = sound and (text.source.startswith("ovos") or not text.text[:1].islower())
-    wanted = text.source == "udhr" or not UNWANTED.search(text.text)
-    return sound and shown >= 0.85 * len(text.text) and wanted
+    is_clean = text.source == "udhr" or not UNWANTED.search(text.text)
+    return sound and letters >= 0.85 * len(text.text) and is_clean
 
 
 def choose(texts: Iterable[Text]) -> list[tuple[str, Text]]:
@@ -93,15 +93,15 @@ def choose(texts: Iterable[Text]) -> list[tuple[str, Text]]:
     rows = []
     for (language, length), group in sorted(groups.items()):
         draw = random.Random(f"{language} {length}")
-        for found in group.values():
-            draw.shuffle(found)
+        for own in group.values():
+            draw.shuffle(own)
         quota = QUOTAS[length][language != "en"]
         turns = [
             text
             for turn in range(quota)
-            for (_, source), found in group.items()
+            for (_, source), own in group.items()
             for many in [TURNS.get(source, 1)]
-            for text in found[turn * many : (turn + 1) * many]
+            for text in own[turn * many : (turn + 1) * many]
         ]
         rows += [(length, text) for text in turns[:quota]]
     return rows

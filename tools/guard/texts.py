@@ -52,21 +52,21 @@ def pieces(
 ) -> Iterator[str]:
     """Cut a long text into pieces of every length, none of which overlap."""
     blank = "" if language in ("zh", "ja") else " "
-    found = [s for p in paragraphs for s in sentences(p)]
-    turn = random.Random("".join(found[:1]))  # every page begins with a piece of another length
-    wanted, taken, count = turn.choices(list(shares), list(shares.values()))[0], [], 0
-    for sentence in found:
-        taken.append(sentence)
+    every = [s for p in paragraphs for s in sentences(p)]
+    turn = random.Random("".join(every[:1]))  # every page begins with a piece of another length
+    length, piece, count = turn.choices(list(shares), list(shares.values()))[0], [], 0
+    for sentence in every:
+        piece.append(sentence)
         count += words(sentence, language)
-        low, high = WORDS[wanted]
+        low, high = WORDS[length]
         if count >= low:
             if count <= high:
-                yield blank.join(taken)
-            wanted = turn.choices(list(shares), list(shares.values()))[0]
-            taken, count = [], 0
+                yield blank.join(piece)
+            length = turn.choices(list(shares), list(shares.values()))[0]
+            piece, count = [], 0
 
 
-def plain(block: str) -> str:
+def unmarked(block: str) -> str:
     """Return a paragraph of reStructuredText or Markdown without its marks."""
     block = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", block)
     block = re.sub(r":[a-z:+-]+:`~?([^`<]*?)(?:\s*<[^`]*)?`", r"\1", block)
@@ -79,5 +79,5 @@ def prose(rst: str) -> Iterator[str]:
     for block in re.split(r"\n\s*\n", rst):
         starts = re.match(r"[A-Z]", block)
         marked = re.search(r"^[=\-~^#+|]{3}|::|^\s", block, re.M)
-        if starts and not marked and (text := plain(block)).endswith((".", "?", "!")):
+        if starts and not marked and (text := unmarked(block)).endswith((".", "?", "!")):
             yield text

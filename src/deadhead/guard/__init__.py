@@ -1,10 +1,10 @@
 """General texts that guard a model against calibration on narrow text.
 
     rows()                          -> every text of the pack
-    draw(512, tokenizer, seed=0)    -> so many of them, in languages that the tokenizer reads
+    draw(512, tokenizer, seed=0)    -> 512 of them, in languages that the tokenizer reads
 
-Two thirds of them are English, the others are in fourteen more languages. They come from several domains
-and are of every length. `SOURCES.md` says where each comes from.
+Two thirds of them are English, the others are in fourteen more languages. They come from several
+domains and are of every length. `SOURCES.md` says where each comes from.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ def readable(tokenizer: Any) -> list[str]:
 def draw(count: int, tokenizer: Any, *, seed: int = 0) -> list[GuardText]:
     """Return random texts in languages which the tokenizer reads; all of them where too few."""
     languages = readable(tokenizer)
-    found = [row for row in rows() if row.language in languages]
-    return random.Random(seed).sample(found, min(count, len(found)))
+    candidates = [row for row in rows() if row.language in languages]
+    return random.Random(seed).sample(candidates, min(count, len(candidates)))
 
 
 __all__ = ["LENGTHS", "GuardText", "draw", "readable", "rows"]

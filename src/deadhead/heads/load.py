@@ -87,15 +87,17 @@ def _load_with_report(
         _check_hub(folder, config, where, kwargs.get("variant"))
     saved = read_saved(config, folder)
     stage(f"loading {folder}")
-    found: list[Site] = []  # the layers, if the model is cut while it is built
-    read = partial(_read, config=config, saved=saved, dtype=dtype, kwargs=kwargs, found=found)
+    cut_sites: list[Site] = []  # the layers, if the model is cut while it is built
+    read = partial(
+        _read, config=config, saved=saved, dtype=dtype, kwargs=kwargs, cut_sites=cut_sites
+    )
     if auto is None:
         model, report = _read_saved_class(config, saved, read)
     else:
         cls = task_class(auto, config, folder)
         config.update({name: kwargs.pop(name) for name in [*kwargs] if hasattr(config, name)})
         model, report = read(cls)
-    sites = cache(lambda: found or find_every_site(model, *saved.needed))
+    sites = cache(lambda: cut_sites or find_every_site(model, *saved.needed))
     _check_weights(model, report, saved, sites if auto is not None else None)
     _set_precision(model, dtype)
     if saved.is_pruned:
@@ -132,7 +134,12 @@ def _read_saved_class(
 
 
 def _read(
-    cls: Any, config: Any, saved: Saved, dtype: Any, kwargs: Mapping[str, Any], found: list[Site]
+    cls: Any,
+    config: Any,
+    saved: Saved,
+    dtype: Any,
+    kwargs: Mapping[str, Any],
+    cut_sites: list[Site],
 ) -> tuple[Any, Report]:
     """The model as this class, and what transformers reports about its weights.
 
@@ -146,7 +153,7 @@ def _read(
     kwargs = {**kwargs, "use_safetensors": True}  # whatever the caller says
     try:
         with quiet():  # `_check_weights` raises what transformers would print
-            reader = cutting_class(cls, saved, found) if cuts_first else cls
+            reader = cutting_class(cls, saved, cut_sites) if cuts_first else cls
             model, report = reader.from_pretrained(
                 saved.folder,
                 config=config,
@@ -164,7 +171,7 @@ def _read(
     return model, report
 
 
-def cutting_class(cls: Any, saved: Saved, found: list[Site]) -> Any:
+def cutting_class(cls: Any, saved: Saved, cut_sites: list[Site]) -> Any:
     """A subclass that cuts its heads when it is built, so that the small weights fit it.
 
     found: gets its layers.
@@ -172,7 +179,7 @@ def cutting_class(cls: Any, saved: Saved, found: list[Site]) -> Any:
 
     def __init__(self: Any, config: Any, *args: Any, **kwargs: Any) -> None:
         cls.__init__(self, config, *args, **kwargs)
-        found[:] = cut_saved_heads(self, saved)
+        cut_sites[:] = cut_saved_heads(self, saved)
 
     return type(cls.__name__, (cls,), {"__init__": __init__, "__module__": cls.__module__})
 

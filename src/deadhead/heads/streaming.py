@@ -84,8 +84,8 @@ class StreamingOutputs:
     def _beginning(self, site: Site, use: Site) -> Callable[..., None]:
         def begin(module: nn.Module, args: Any, kwargs: dict[str, Any]) -> None:
             if is_same(module, use.core):
-                given = {name: _unshared(value) for name, value in kwargs.items()}
-                self._last[site.layer_key] = (site, use, tuple(map(_unshared, args)), given)
+                options = {name: _unshared(value) for name, value in kwargs.items()}
+                self._last[site.layer_key] = (site, use, tuple(map(_unshared, args)), options)
 
         return begin
 

@@ -176,8 +176,8 @@ def _check_labels(number: int, batch: Batch, others: str) -> None:
             f"the labels of batch {number} are {kind}.",
             "give whole numbers, one per example (classification) or one per token (tagging, "
             "language models), or start and end of each answer (question answering), or scores, "
-            'one per example (regression); for other tasks write loss="self", or a loss of your own: '
-            "loss=function of (outputs, batch)",
+            'one per example (regression); for other tasks write loss="self", or a loss of your '
+            "own: loss=function of (outputs, batch)",
         )
     if not labels.numel():
         message = f"batch {number} is empty: its labels have shape {tuple(labels.shape)}."

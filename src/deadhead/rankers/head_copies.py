@@ -42,7 +42,7 @@ def fill_from(run: Captured) -> Fill:
 
 
 def fill_of_batches(inputs: RankerInputs, fill: str) -> Callable[[Batch], Fill]:
-    """A function that gives the fill for each batch: streaming, of its corrupt batch, or by name."""
+    """A function that gives the fill of each batch: streaming, of its corrupt batch, or by name."""
     model, batches, streaming = inputs.model, inputs.batches, inputs.streaming
     if streaming is not None:
         return lambda batch: lambda site, call: batch_first(site, streaming.of(site.layer_key))

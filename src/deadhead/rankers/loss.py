@@ -1,8 +1,9 @@
 """The loss of each example on its own, for every kind of model in the same way.
 
 An example's loss is the mean cross-entropy over its labelled tokens (for a sentence classifier, of
-its one label; for question answering, of the start and the end of the answer among its tokens). A model's own `loss` is the mean over all tokens of the batch, where long sentences
-weigh more; here an example has the same loss in every batch, padded or not.
+its one label; for question answering, of the start and the end of the answer among its tokens). A
+model's own `loss` is the mean over all tokens of the batch, where long sentences weigh more; here
+an example has the same loss in every batch, padded or not.
 """
 
 import math

@@ -284,10 +284,10 @@ def grades_of(labels: Sequence[str]) -> dict[str, int]:
     }
 
 
-def _of_queries(gold: Labels, found: Labels, lang: str, score: Score) -> np.ndarray:
+def _of_queries(gold: Labels, predicted: Labels, lang: str, score: Score) -> np.ndarray:
     """Return the score of each query, and 1, so that their ratio is the mean."""
     values = []
-    for labels, documents in zip(gold, found, strict=True):
+    for labels, documents in zip(gold, predicted, strict=True):
         grades = grades_of(labels)
         gains = [max(0, grades.get(document, 0)) for document in documents]
         ideal = sorted((max(0, grade) for grade in grades.values()), reverse=True)

@@ -72,11 +72,11 @@ def predict(
     elif unit == "pair":
         values = pair_numbers(model, encoded, tokens, progress)[:, None]
     elif unit == "query":
-        found = found_documents(model, encoded, tokens, progress)
-        labels = tuple(sorted({name for names in found for name in names}))
+        rankings = found_documents(model, encoded, tokens, progress)
+        labels = tuple(sorted({name for names in rankings for name in names}))
         places = {name: number for number, name in enumerate(labels)}
-        numbers = np.array([places[name] for names in found for name in names], np.int64)
-        sizes = np.array([len(names) for names in found], np.int64)
+        numbers = np.array([places[name] for names in rankings for name in names], np.int64)
+        sizes = np.array([len(names) for names in rankings], np.int64)
     elif unit == "option":
         sizes[:] = len(CHOICE_METRICS)
         numbers = option_numbers(model, encoded, tokens)

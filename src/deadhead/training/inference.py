@@ -292,14 +292,14 @@ def found_documents(
     documents = units[[place[data.documents[name]] for name in names]]
     queries = units[[place[row.texts[0]] for row in data.rows]]
     step = max(1, SIMILARITIES // len(names))
-    found = []
+    rankings = []
     for begin in range(0, len(queries), step):
         near = queries[begin : begin + step] @ documents.T
         for row, own in zip(data.rows[begin : begin + step], near, strict=True):
             if row.labels[0] in numbers:
                 own[numbers[row.labels[0]]] = -torch.inf
-            found.append([names[number] for number in _nearest(own)])
-    return found
+            rankings.append([names[number] for number in _nearest(own)])
+    return rankings
 
 
 def _nearest(similarities: Tensor) -> list[int]:

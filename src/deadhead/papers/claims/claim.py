@@ -87,14 +87,14 @@ class Tasks:
 
     name: str  # as the paper calls them; empty where a claim is about any task of their kind
     own: tuple[str, ...]
-    alike: Callable[[Scored], bool] = lambda result: False  # whether a result is of their kind
+    similar: Callable[[Scored], bool] = lambda result: False  # whether a result is of their kind
     measure: str = ""
     separate: bool = False  # judge each source language separately, as for XNLI
 
     def among(self, results: Iterable[Scored], general: bool) -> list[Scored]:
         """The results of these tasks, and those that a claim is judged on instead."""
         wider = general or not self.name
-        return [one for one in results if one.task in self.own or (wider and self.alike(one))]
+        return [one for one in results if one.task in self.own or (wider and self.similar(one))]
 
 
 def _of_encoder(result: Scored) -> bool:

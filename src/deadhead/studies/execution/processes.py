@@ -169,11 +169,11 @@ class Pool:
                 worker.begun = worker.begun and worker.begun + now - self.checked
         self.checked = now
         for worker in [worker for worker in self.workers if worker.trial is not None]:
-            quiet, taken = now - worker.heard, now - (worker.begun or now)
+            quiet, running = now - worker.heard, now - (worker.begun or now)
             if quiet > SILENT:
                 worker.silent = True
                 worker.reason = f"its process gave no sign of life for {quiet:.0f} s"
-            elif timeout is not None and taken > timeout:
+            elif timeout is not None and running > timeout:
                 worker.reason = f"it took longer than the {timeout:g} s of --trial-timeout"
             else:
                 continue

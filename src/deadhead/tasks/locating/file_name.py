@@ -197,8 +197,10 @@ class FileName:
         """The task of the corpus that the name says, if it is not the one to be read."""
         folders = re.sub(r"[-_]", "", "/".join(self.folders).lower())
         corpora = {"ner": OF_NER, "slots": OF_SLOTS} if self.known.spans else {}
-        found = (task for task, words in corpora.items() if any(word in folders for word in words))
-        task = "pos" if self.is_treebank else next(found, self.known.name)
+        matches = (
+            task for task, words in corpora.items() if any(word in folders for word in words)
+        )
+        task = "pos" if self.is_treebank else next(matches, self.known.name)
         return task if self.known.name in TASKS and self.known.name != task else None
 
     def reason_to_skip(self, has_own_folder: bool) -> str | None:

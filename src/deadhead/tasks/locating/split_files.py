@@ -93,8 +93,8 @@ def _are_parts(group: list[SplitFiles]) -> bool:
     if any([*e.files] != [""] or e.partition for e in group):
         return False
     names = [Path(e.first.name.removesuffix(".gz")) for e in group]
-    alike = {(e.first.parent, e.format, name.suffix) for e, name in zip(group, names, strict=True)}
-    if len(alike) > 1 or len({*names}) < len(names):
+    kinds = {(e.first.parent, e.format, name.suffix) for e, name in zip(group, names, strict=True)}
+    if len(kinds) > 1 or len({*names}) < len(names):
         return False
     if group[0].format == "sts":  # the sub-sets of a year
         return True

@@ -203,10 +203,10 @@ def _answers(answers: Any, number: str) -> list[tuple[Any, Any]]:
 def _scored_row(record: Record, task: Task, lang: str, notes: Notes) -> Row:
     """Two texts and their score, as the number that was given."""
     texts = tuple(_text(_get(record, names)) for names in task.texts)
-    given = [record[name] for name in task.label.split("|") if name in record]
-    if not given:
+    values = [record[name] for name in task.label.split("|") if name in record]
+    if not values:
         _get(record, task.label)  # raises
-    value = next((value for value in given if value is not None and value != ""), None)
+    value = next((value for value in values if value is not None and value != ""), None)
     if value is None:
         raise Unlabelled(NO_SCORE)
     row = Row(texts, (score_of(value, task),))
