@@ -1,14 +1,14 @@
 """A `Head`, the `Attention` layer it belongs to, and the `HeadLayout` of a model.
 
-The neurons of a `FeedForward` layer are too many to be objects: a mapping lists their numbers.
-
 Nothing here needs torch or a model: a layout is plain data, so that strategies, records and
 reports can name heads without either. A head keeps its number: after `encoder.3.7` is removed,
-its neighbour is still `encoder.3.8`. So does a neuron.
+its neighbour is still `encoder.3.8`. So does a neuron of a `FeedForward` layer; neurons are too
+many to be objects, so a mapping lists their numbers.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, pairwise
@@ -25,6 +25,9 @@ LayerKey = tuple[str, int]  # block, layer
 Groups = Literal["whole", "expand"]  # how heads that share a key/value head are removed
 GROUPS: tuple[str, ...] = get_args(Groups)
 Neurons = Mapping[LayerKey, Iterable[int]]  # numbers counted from 0
+NEURONS_HINT = 'write a dict, for instance {("encoder", 3): [17, 18]}'
+MOST_NEURONS = 2**23  # removed neurons of a model: the largest of today has 6.7 million in all
+PRINTED = re.compile(r"([^.]+)\.(\d{1,9})\.(\d{1,9})")  # a head
 Batch = Mapping[str, Any]  # ready for `model(**batch)`: names -> tensors, in ranking also a loss
 
 
@@ -41,15 +44,11 @@ class Head(NamedTuple):
     @classmethod
     def parse(cls, text: str) -> Head:
         """Read a head from its printed form, such as `encoder.3.7`."""
-        block, *numbers = text.strip().split(".")
-        if (
-            not block
-            or len(numbers) != 2
-            or not all(n.isdecimal() and len(n) < 10 for n in numbers)
-        ):
+        parts = PRINTED.fullmatch(text.strip())
+        if parts is None:
             hint = "write BLOCK.LAYER.INDEX, counted from 0, for instance encoder.3.7"
             raise HeadError(f"expected a head, got {text!r}.", hint)
-        return cls(block, *map(int, numbers))
+        return cls(parts[1], int(parts[2]), int(parts[3]))
 
 
 class UnitLayer:
@@ -58,7 +57,12 @@ class UnitLayer:
     kind: Kind
     block: str
     layer: int
-    kept: tuple[int, ...]
+    size: int  # units before any pruning
+    kept: tuple[int, ...]  # the numbers of the units that are left
+
+    @property
+    def removed_numbers(self) -> tuple[int, ...]:
+        return tuple(sorted({*range(self.size)}.difference(self.kept)))
 
     @property
     def key(self) -> SiteKey:
@@ -90,8 +94,7 @@ class Attention(UnitLayer):
 
     @property
     def removed(self) -> tuple[Head, ...]:
-        numbers = sorted(set(range(self.size)).difference(self.kept))
-        return tuple(Head(*self.layer_key, i) for i in numbers)
+        return tuple(Head(*self.layer_key, i) for i in self.removed_numbers)
 
     @property
     def groups(self) -> tuple[tuple[Head, ...], ...]:
@@ -125,10 +128,7 @@ class FeedForward(UnitLayer):
     kept: tuple[int, ...]  # the numbers of the neurons that are left
     shared_by: int = 1  # layers that use these weights (ALBERT, Zamba); all lose a removed neuron
     path: str = ""  # to the module in the model that owns its matrices
-
-    @property
-    def removed(self) -> tuple[int, ...]:
-        return tuple(sorted(set(range(self.size)).difference(self.kept)))
+    removed = UnitLayer.removed_numbers
 
 
 class HeadLayout:
@@ -137,16 +137,16 @@ class HeadLayout:
     def __init__(
         self,
         attentions: Iterable[Attention],
-        skipped: Mapping[str, str] | None = None,
+        skipped: Mapping[str, str] | None = None,  # layers that cannot be gated: path -> reason
         feed_forwards: Iterable[FeedForward] = (),
     ):
-        """skipped: layers that cannot be gated, module path -> reason."""
         self.attentions = tuple(attentions)
         self.skipped = dict(skipped or {})
         self.feed_forwards = tuple(feed_forwards)
-        self._heads = tuple(head for attention in self.attentions for head in attention.heads)
+        self._heads = tuple(head for a in self.attentions for head in a.heads)
         self._layers = {a.layer_key: a for a in self.attentions}
         self._set = frozenset(self._heads)
+        self._content = self.attentions, self.feed_forwards
 
     def __iter__(self) -> Iterator[Head]:
         return iter(self._heads)
@@ -158,14 +158,10 @@ class HeadLayout:
         return head in self._set
 
     def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, HeadLayout)
-            and self.attentions == other.attentions
-            and self.feed_forwards == other.feed_forwards
-        )
+        return isinstance(other, HeadLayout) and self._content == other._content
 
     def __hash__(self) -> int:
-        return hash((self.attentions, self.feed_forwards))
+        return hash(self._content)
 
     def __repr__(self) -> str:
         blocks = ", ".join(f"{b} {self.layers(b)} x {self.size(b)}" for b in self.blocks)
@@ -297,11 +293,10 @@ class HeadLayout:
         return {layer.key: layer.kept for layer in (*self.attentions, *self.feed_forwards)}
 
     def to_dict(self) -> list[dict[str, Any]]:
-        rows = []
-        for a in self.attentions:
-            copied = {"key_heads": list(a.key_heads)} if a.key_heads else {}
-            facts = {name: value for name, value in vars(a).items() if name != "key_heads"}
-            rows.append({**facts, "kept": list(a.kept), **copied})
+        rows = [{**vars(a), "kept": list(a.kept)} for a in self.attentions]
+        for row in rows:
+            copied = list(row.pop("key_heads"))
+            row |= {"key_heads": copied} if copied else {}
         return rows
 
     @classmethod
@@ -363,26 +358,19 @@ def _checked_numbers(layer: FeedForward, numbers: Iterable[int]) -> tuple[int, .
         raise HeadError(message, NEURONS_HINT) from None
     if listed and not 0 <= listed[0] <= listed[-1] < layer.size:
         outside = listed[0] if listed[0] < 0 else listed[-1]
-        raise HeadError(
-            f"{where}: expected one of its {layer.size} neurons, got {outside}.",
-            f"use numbers from 0 to {layer.size - 1}",
-        )
+        message = f"{where}: expected one of its {layer.size} neurons, got {outside}."
+        raise HeadError(message, f"use numbers from 0 to {layer.size - 1}")
     if len(set(listed)) < len(listed):
         twice = next(a for a, b in pairwise(listed) if a == b)
-        raise HeadError(
-            f"{where}: expected each neuron once, got {twice} twice.", "name each neuron once"
-        )
+        message = f"{where}: expected each neuron once, got {twice} twice."
+        raise HeadError(message, "name each neuron once")
     if removed := sorted(set(listed).difference(layer.kept)):
         left = spans(layer.kept) or "none"
-        raise HeadError(
-            f"{where}: expected neurons that are left, got {spans(removed[:20])}, removed before.",
-            f"left in this layer: {left if len(left) < 100 else f'{len(layer.kept)} neurons'}",
-        )
+        left = left if len(left) < 100 else f"{len(layer.kept)} neurons"
+        got = f"{spans(removed[:20])}, removed before"
+        message = f"{where}: expected neurons that are left, got {got}."
+        raise HeadError(message, f"left in this layer: {left}")
     return tuple(listed)
-
-
-NEURONS_HINT = 'write a dict, for instance {("encoder", 3): [17, 18]}'
-MOST_NEURONS = 2**23  # removed neurons of a model: the largest of today has 6.7 million in all
 
 
 def numbers_of(text: str, most: int = MOST_NEURONS) -> tuple[int, ...]:

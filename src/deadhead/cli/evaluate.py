@@ -87,8 +87,8 @@ def evaluate(
     about = next(iter(sets.values())).task
     examples = {language: p.examples for language, p in next(iter(predictions.values())).items()}
     if as_json:
-        facts = {"task": about.name, "split": split, "metric": about.metric, "scores": scores}
-        facts |= {"examples": examples, "resamples": resamples, "seed": seed}
+        facts: dict[str, Any] = {"task": about.name, "split": split, "metric": about.metric}
+        facts |= {"scores": scores, "examples": examples, "resamples": resamples, "seed": seed}
         facts |= {"intervals": _to_dict(main), "differences": _to_dict(differences)}
         print_json(facts)
         return

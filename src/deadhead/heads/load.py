@@ -143,7 +143,7 @@ def _read(
 ) -> tuple[Any, Report]:
     """The model as this class, and what transformers reports about its weights.
 
-    found: gets the layers of a model that is cut while it is built.
+    cut_sites: gets the layers of a model that is cut while it is built.
     """
     if hasattr(cls, "load_speakers"):  # its from_pretrained calls this with spk_dict.pt
         raise UnsupportedModel(
@@ -174,7 +174,7 @@ def _read(
 def cutting_class(cls: Any, saved: Saved, cut_sites: list[Site]) -> Any:
     """A subclass that cuts its heads when it is built, so that the small weights fit it.
 
-    found: gets its layers.
+    cut_sites: gets its layers.
     """
 
     def __init__(self: Any, config: Any, *args: Any, **kwargs: Any) -> None:

@@ -5,11 +5,7 @@ their sum. So rows can be resampled for a confidence interval (`bootstrap.py`). 
 says how its numbers are printed (`scale`, `label`, `meaning`) and what it compares. A new metric is
 one entry of METRICS; `evaluate`, tables and pages take the rest from it.
 
-Spans follow the rules of conlleval and seqeval. A span begins at `B-`, at `S-`, and wherever the
-type changes; it is right only if its type and both its ends are right. On tags without a prefix,
-seqeval reads the first letter as one: every SYM is then a chunk of its own, CCONJ equals SCONJ, and
-an X at the start of a sentence begins too early. `chunk_f1` keeps all of this, so that its numbers
-are those of the papers. BLEU is that of sacrebleu, which is imported when a text is scored.
+Spans are counted in `spans.py`. BLEU is that of sacrebleu, which is imported when a text is scored.
 """
 
 import math
@@ -27,6 +23,8 @@ import numpy as np
 
 from deadhead.errors import MissingExtra
 
+from .spans import Labels, span_counts
+
 # How texts in these languages are cut into words, whichever tokens are requested.
 LANGUAGE_TOKENS = {"zh": "zh", "ja": "char", "th": "char"}
 ORDERS = 4  # the longest n-grams that BLEU counts
@@ -35,7 +33,6 @@ NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 WordMeasure = Callable[[list[str], list[str]], float]  # of an answer and a right one
 Score = Callable[[Sequence[int], Sequence[int]], float]  # (gains by rank, ideal order) -> number
 Sums = Callable[[np.ndarray, np.ndarray], np.ndarray]
-Labels = Sequence[Sequence[str]]  # for each row its labels: one for each word, or just one
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,56 +118,6 @@ def _mean_f1(sums: np.ndarray) -> np.ndarray:
     return _ratio(_ratio(2 * right, true + guess).sum(-1), occurs.sum(-1))
 
 
-def _span_counts(gold: Labels, predicted: Labels, lang: str) -> np.ndarray:
-    """Count for each row its spans: right, gold and predicted.
-
-    Like seqeval, walk through all rows as one text with an `O` after each row; a span belongs to
-    the row it ends in. No two spans end at the same word, so spans are matched by their ends.
-    """
-    types: dict[str, int] = {}
-    texts = [[tag for tags in side for tag in (*tags, "O")] for side in (gold, predicted)]
-    true, guess = (find_spans(text, types) for text in texts)
-    both_true = true[np.isin(true[:, 0], guess[:, 0])]
-    both_guess = guess[np.isin(guess[:, 0], true[:, 0])]
-    right = both_true[(both_true == both_guess).all(1)]
-    row_ends = np.cumsum([len(tags) + 1 for tags in gold])
-    rows = [np.searchsorted(row_ends, side[:, 0], side="right") for side in (right, true, guess)]
-    return np.stack([np.bincount(side, minlength=len(gold)) for side in rows], 1).astype(float)
-
-
-def spans(tags: Sequence[str]) -> list[tuple[str, int, int]]:
-    """Return the type, the first and the last word of each span of a sentence."""
-    types: dict[str, int] = {}
-    last, number, first = (column.tolist() for column in find_spans(tags, types).T)
-    names = list(types)
-    return [(names[n], a, b) for n, a, b in zip(number, first, last, strict=True)]
-
-
-def find_spans(tags: Sequence[str], types: dict[str, int]) -> np.ndarray:
-    """Return the last word, the type and the first word of each span, one row a span.
-
-    types: the number of each type, to which new types are added.
-    """
-    # Most tags occur often, so each is split into its prefix and its type once.
-    numbers = {tag: i for i, tag in enumerate(dict.fromkeys(["O", *tags]))}
-    prefixes = np.array([ord(tag[0]) for tag in numbers])
-    names = [tag[1:].split("-", 1)[-1] or "_" for tag in numbers]
-    kinds = np.array([types.setdefault(name, len(types)) for name in names])
-    order = [0, *map(numbers.__getitem__, tags), 0]  # with an O before and an O after
-    prefix, kind = prefixes[order], kinds[order]
-    kind[0] = -1  # before the first word there is no type
-    old, new, changed = prefix[:-1], prefix[1:], kind[:-1] != kind[1:]
-    ends = _is(old, "ES") | (_is(old, "BI") & _is(new, "BSO")) | (~_is(old, "O.") & changed)
-    begins = _is(new, "BS") | (_is(new, "EI") & _is(old, "ESO")) | (~_is(new, "O.") & changed)
-    begins[0] = True  # a span that ends without a beginning counts from the first word
-    end, begin = np.flatnonzero(ends), np.flatnonzero(begins)
-    return np.stack([end - 1, kind[end], begin[np.searchsorted(begin, end) - 1]], 1)
-
-
-def _is(prefixes: np.ndarray, letters: str) -> np.ndarray:
-    return np.isin(prefixes, [ord(letter) for letter in letters])
-
-
 def ngram_counts(
     gold: Labels, predicted: Labels, lang: str, tokens: str, lowercase: bool
 ) -> np.ndarray:
@@ -220,10 +167,6 @@ def answer_words(text: str) -> list[str]:
     a separator than a blank: a Chinese answer is usually one word.
     """
     return ARTICLES.sub(" ", text.lower().translate(NO_PUNCTUATION)).split()
-
-
-def _same_words(answer: list[str], right: list[str]) -> float:
-    return float(answer == right)
 
 
 def _shared_words(answer: list[str], right: list[str]) -> float:
@@ -357,7 +300,7 @@ def _bleu(label: str, tokens: str = "intl", lowercase: bool = False) -> Metric:
 
 
 def _span(label: str, value: Callable[[np.ndarray], np.ndarray], meaning: str = "") -> Metric:
-    return Metric(counts=_span_counts, value=value, label=label, meaning=meaning, compares="spans")
+    return Metric(counts=span_counts, value=value, label=label, meaning=meaning, compares="spans")
 
 
 def _correlation_metric(label: str, sums: Sums, meaning: str) -> Metric:
@@ -429,7 +372,7 @@ METRICS: dict[str, Metric] = {
     ),
     # those of SQuAD's script evaluate-v1.1.py
     "f1": _answer("answer F1", _shared_words, "over words, with the nearest of the right answers"),
-    "exact_match": _answer("exact match", _same_words, "with any of the right answers"),
+    "exact_match": _answer("exact match", eq, "with any of the right answers"),
     "spearman": _correlation_metric(
         "Spearman", _rank_moments, "of the ranks of all pairs of the set together"
     ),

@@ -6,30 +6,19 @@ your own (`task_file.py`).
 """
 
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 from deadhead.errors import unknown_name
 from deadhead.tasks.reading.tags import BIO_ENTITIES, NER_TYPES, UPOS
 
 from . import hub_sets
-from .task import (
-    ANSWER_METRICS,
-    BLEU_METRICS,
-    CHOICE_METRICS,
-    KINDS,
-    LM_METRICS,
-    RETRIEVAL_METRICS,
-    SENTENCE_METRICS,
-    SIMILARITY_METRICS,
-    SPAN_METRICS,
-    TAG_COLUMNS,
-    TEXT,
-    WORD_COLUMNS,
-    Task,
-)
+from .task import KINDS, TEXT, Task
 from .task_file import is_task_file, read_task_file
 
 TWO_SENTENCES = ("premise|sentence1|Premise", "hypothesis|sentence2|Hypothesis")
 NLI = ("entailment", "neutral", "contradiction")
+SPAN_METRICS = ("span_f1", "span_precision", "span_recall", "accuracy")
 ENTAILED = ("entailment", "not_entailment")
 # fmt: off
 XNLI = (
@@ -41,43 +30,41 @@ XQUAD = ("en", "ar", "de", "el", "es", "hi", "ro", "ru", "th", "tr", "vi", "zh")
 STSB = ("en", "de", "es", "fr", "it", "nl", "pl", "pt", "ru", "zh")
 ATIS = ("en", "es", "pt", "de", "fr", "zh", "ja", "hi", "tr")
 
+
+
+def _task(kind: str, name: str, languages: tuple[str, ...], **own: Any) -> Task:
+    """A task with the metrics and columns of its kind, unless it has its own."""
+    usual = {field: getattr(KINDS[kind], field) for field in ("metrics", "texts", "label")}
+    return Task(name=name, kind=kind, languages=languages, **{**usual, **own})
+
+
+_classify = partial(_task, "classify", label="label|gold_label")
+_tag = partial(_task, "tag", label="tags|ner_tags|upos|slot_labels|labels")
 _TABLE = (
-    Task(name="mnli", kind="classify", metrics=SENTENCE_METRICS, languages=("en",), labels=NLI,
-         texts=TWO_SENTENCES, hub=hub_sets.glue("mnli", 392_702, dev="validation_matched")),
-    Task(name="qqp", kind="classify", metrics=SENTENCE_METRICS, languages=("en",),
-         texts=("question1", "question2"), label="label|is_duplicate",
-         labels=("not_duplicate", "duplicate"), hub=hub_sets.glue("qqp", 363_846),
-         malformed="drop"),
-    Task(name="qnli", kind="classify", metrics=SENTENCE_METRICS, languages=("en",),
-         texts=("question", "sentence"), labels=ENTAILED, hub=hub_sets.glue("qnli", 104_743)),
-    Task(name="rte", kind="classify", metrics=SENTENCE_METRICS, languages=("en",),
-         texts=TWO_SENTENCES, labels=ENTAILED, hub=hub_sets.glue("rte", 2_490)),
-    Task(name="sst2", kind="classify", metrics=SENTENCE_METRICS, languages=("en",),
-         texts=("sentence|content|text",), labels=("negative", "positive"),
-         hub=hub_sets.glue("sst2", 67_349)),
-    Task(name="xnli", kind="classify", metrics=SENTENCE_METRICS, languages=XNLI, labels=NLI,
-         texts=TWO_SENTENCES, hub=(replace(hub_sets.XNLI, languages=XNLI),), train_on="mnli"),
-    Task(name="pos", kind="tag", metrics=("micro_f1", "macro_f1", "chunk_f1"), languages=NINE,
-         texts=(WORD_COLUMNS,), label=TAG_COLUMNS, labels=UPOS, hub=hub_sets.POS),
-    Task(name="ner", kind="tag", metrics=SPAN_METRICS, languages=NINE, texts=(WORD_COLUMNS,),
-         label=TAG_COLUMNS, labels=BIO_ENTITIES, types=NER_TYPES, hub=hub_sets.NER),
-    Task(name="slots", kind="tag", metrics=SPAN_METRICS, languages=ATIS, texts=(WORD_COLUMNS,),
-         label=TAG_COLUMNS),
-    Task(name="wmt14", kind="translate", metrics=BLEU_METRICS, languages=("en-de", "en-ru"),
-         hub=hub_sets.WMT14),
-    Task(name="parallel", kind="translate", metrics=BLEU_METRICS, languages=("en-de", "en-ru")),
-    Task(name="lm", kind="lm", metrics=LM_METRICS, languages=(TEXT,), texts=("text",),
-         hub=hub_sets.WIKITEXT),
-    Task(name="choice", kind="choice", metrics=CHOICE_METRICS, languages=(TEXT,),
-         texts=("context", "options"), label="answer"),
-    Task(name="qa", kind="qa", metrics=ANSWER_METRICS, languages=XQUAD,
-         texts=("question", "context"), label="answers",
-         hub=(hub_sets.SQUAD, replace(hub_sets.XQUAD, languages=XQUAD))),
-    Task(name="similarity", kind="similarity", metrics=SIMILARITY_METRICS, languages=(*STSB, "ja"),
-         texts=KINDS["similarity"].texts, label=KINDS["similarity"].label,
-         hub=hub_sets.similarity(STSB)),
-    Task(name="retrieval", kind="retrieval", metrics=RETRIEVAL_METRICS, languages=(TEXT,),
-         texts=("text",), hub=hub_sets.retrieval()),
+    _classify("mnli", ("en",), labels=NLI, texts=TWO_SENTENCES,
+              hub=hub_sets.glue("mnli", 392_702, dev="validation_matched")),
+    _classify("qqp", ("en",), texts=("question1", "question2"), label="label|is_duplicate",
+              labels=("not_duplicate", "duplicate"), hub=hub_sets.glue("qqp", 363_846),
+              malformed="drop"),
+    _classify("qnli", ("en",), texts=("question", "sentence"), labels=ENTAILED,
+              hub=hub_sets.glue("qnli", 104_743)),
+    _classify("rte", ("en",), texts=TWO_SENTENCES, labels=ENTAILED,
+              hub=hub_sets.glue("rte", 2_490)),
+    _classify("sst2", ("en",), texts=("sentence|content|text",), labels=("negative", "positive"),
+              hub=hub_sets.glue("sst2", 67_349)),
+    _classify("xnli", XNLI, labels=NLI, texts=TWO_SENTENCES,
+              hub=(replace(hub_sets.XNLI, languages=XNLI),), train_on="mnli"),
+    _tag("pos", NINE, metrics=("micro_f1", "macro_f1", "chunk_f1"), labels=UPOS, hub=hub_sets.POS),
+    _tag("ner", NINE, metrics=SPAN_METRICS, labels=BIO_ENTITIES, types=NER_TYPES,
+         hub=hub_sets.NER),
+    _tag("slots", ATIS, metrics=SPAN_METRICS),
+    _task("translate", "wmt14", ("en-de", "en-ru"), hub=hub_sets.WMT14),
+    _task("translate", "parallel", ("en-de", "en-ru")),
+    _task("lm", "lm", (TEXT,), hub=hub_sets.WIKITEXT),
+    _task("choice", "choice", (TEXT,)),
+    _task("qa", "qa", XQUAD, hub=(hub_sets.SQUAD, replace(hub_sets.XQUAD, languages=XQUAD))),
+    _task("similarity", "similarity", (*STSB, "ja"), hub=hub_sets.similarity(STSB)),
+    _task("retrieval", "retrieval", (TEXT,), hub=hub_sets.retrieval()),
 )
 # fmt: on
 

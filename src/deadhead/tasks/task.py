@@ -21,16 +21,7 @@ SPLIT_NAMES = {
     ),
     **dict.fromkeys(("test", "testb"), "test"),
 }
-SENTENCE_METRICS = ("accuracy", "macro_f1")
-SPAN_METRICS = ("span_f1", "span_precision", "span_recall", "accuracy")
-BLEU_METRICS = ("bleu", "bleu_13a", "bleu_uncased")
-LM_METRICS = ("perplexity", "word_perplexity", "byte_perplexity", "next_token_accuracy")
-CHOICE_METRICS = ("acc", "acc_norm", "acc_bytes")
-ANSWER_METRICS = ("f1", "exact_match")
-SIMILARITY_METRICS = ("spearman", "pearson")
-RETRIEVAL_METRICS = ("ndcg_at_10", "recall_at_100", "mrr_at_10")
-WORD_COLUMNS = "tokens|words|utterance"
-TAG_COLUMNS = "tags|ner_tags|upos|slot_labels|labels"
+CHOICE_METRICS = ("acc", "acc_norm", "acc_bytes")  # one for each option that is predicted
 
 
 def split_of(word: str) -> str | None:
@@ -109,7 +100,7 @@ KINDS: dict[str, Kind] = {
         model="AutoModelForSequenceClassification",
         label_unit="row",
         compares=("labels", "spans"),
-        metrics=SENTENCE_METRICS,
+        metrics=("accuracy", "macro_f1"),
     ),
     "tag": Kind(
         model="AutoModelForTokenClassification",
@@ -117,7 +108,7 @@ KINDS: dict[str, Kind] = {
         compares=("labels", "spans"),
         cut_from_train=True,  # many tagged corpora have no official splits
         metrics=("span_f1", "accuracy"),
-        texts=(WORD_COLUMNS,),
+        texts=("tokens|words|utterance",),
         label="tags|labels",
     ),
     "translate": Kind(
@@ -125,7 +116,7 @@ KINDS: dict[str, Kind] = {
         label_unit="text",
         compares=("texts",),
         language_pair=True,
-        metrics=BLEU_METRICS,
+        metrics=("bleu", "bleu_13a", "bleu_uncased"),
     ),
     "lm": Kind(
         model="AutoModelForCausalLM",
@@ -134,7 +125,7 @@ KINDS: dict[str, Kind] = {
         has_language=False,
         reads_one_file=True,
         window=512,
-        metrics=LM_METRICS,
+        metrics=("perplexity", "word_perplexity", "byte_perplexity", "next_token_accuracy"),
         texts=("text",),
     ),
     "choice": Kind(
@@ -153,7 +144,7 @@ KINDS: dict[str, Kind] = {
         label_unit="span",
         compares=("answers",),
         window=384,
-        metrics=ANSWER_METRICS,
+        metrics=("f1", "exact_match"),
         texts=("question", "context"),
         label="answers",
         reads_one_file=True,
@@ -164,7 +155,7 @@ KINDS: dict[str, Kind] = {
         compares=("numbers",),
         usual_language="en",
         reads_one_file=True,
-        metrics=SIMILARITY_METRICS,
+        metrics=("spearman", "pearson"),
         texts=("sentence1", "sentence2"),
         label="score|label|similarity|similarity_score",
     ),
@@ -173,7 +164,7 @@ KINDS: dict[str, Kind] = {
         label_unit="query",
         compares=("rankings",),
         has_language=False,
-        metrics=RETRIEVAL_METRICS,
+        metrics=("ndcg_at_10", "recall_at_100", "mrr_at_10"),
         texts=("text",),
     ),
 }

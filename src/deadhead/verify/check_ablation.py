@@ -7,8 +7,7 @@ where they differ with common mistakes (`wrong_ablations.py`).
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -24,22 +23,13 @@ from deadhead.heads.means import HeadMeans, evaluating
 from deadhead.layout import Batch, Head, HeadLayout
 from deadhead.numerics import seed
 
+from .applied import Ablation, applied, hooks_of, restore
 from .inputs import batch_for, prompt_for
 from .proof import TOLERANCE, difference, outputs
 from .wrong_ablations import SEAM, WRONG, Install, Problem, first_call_only
 
 STEPS = 4  # tokens that are generated
 ROUNDING = 64  # times the precision of a number: what the order of a sum may change
-HOOKS = (
-    "_forward_hooks",
-    "_forward_hooks_with_kwargs",
-    "_forward_hooks_always_called",
-    "_forward_pre_hooks",
-    "_forward_pre_hooks_with_kwargs",
-)
-Ablation = Callable[[nn.Module, tuple[Head, ...]], Any]
-# module -> its hooks, and the attributes set on it that can be called
-Hooks = dict[nn.Module, tuple[dict[str, dict[Any, Any]], dict[str, Any]]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,7 +126,7 @@ def check_ablation(
                 if any(problem.name == "weights_changed" for problem in cases[-1].problems):
                     break  # nothing can be compared with the former model any more
         finally:
-            _restore(model, runs.hooks)
+            restore(model, runs.hooks)
     if not any(case.effect > runs.limit(case.effect) for case in cases):
         raise DeadheadError(
             "removing these heads does not change the outputs, so nothing can be compared.",
@@ -173,7 +163,7 @@ class _Runs:
         self.batch = on_device(batch_for(model) if batch is None else batch, model)
         prompt = prompt_for(model, self.batch)
         self.prompt = prompt and on_device(prompt, model)
-        self.hooks = _hooks_of(model)
+        self.hooks = hooks_of(model)
         try:
             self.whole, _ = self.run()
         except Exception:
@@ -227,7 +217,7 @@ def _case(
     right_outputs, right_steps = right
     effect = difference(runs.whole, right_outputs)
     problems = []
-    with _applied(function, runs.model, heads):
+    with applied(function, runs.model, heads):
         own, steps = outputs(runs.model, runs.batch), None
         try:
             steps = runs.steps()
@@ -329,8 +319,8 @@ def _other_heads(
 
 def _left_behind(runs: _Runs) -> Iterator[Problem]:
     """What the function did not undo; hooks and replaced methods are removed."""
-    if _hooks_of(runs.model) != runs.hooks:
-        _restore(runs.model, runs.hooks)
+    if hooks_of(runs.model) != runs.hooks:
+        restore(runs.model, runs.hooks)
         hint = "remove the hooks when the block ends, in a finally clause"
         yield Problem("left_behind", "leaves its hooks on the model afterwards", hint)
     if difference(outputs(runs.model, runs.batch), runs.whole) > runs.noise:
@@ -353,64 +343,3 @@ def _precise(model: nn.Module) -> Iterator[None]:
     finally:
         for tensor, data in halves:
             tensor.data = data
-
-
-@contextmanager
-def _applied(function: Ablation, model: nn.Module, heads: tuple[Head, ...]) -> Iterator[None]:
-    """Apply the user's ablation, in any of the forms it may have, and undo it."""
-    answer = function(model, heads)
-    if hasattr(answer, "__enter__"):
-        with answer:
-            yield
-    elif inspect.isgenerator(answer):
-        next(answer)
-        yield
-        next(answer, None)
-    else:
-        try:
-            yield
-        finally:
-            _undo(answer)
-
-
-def _undo(answer: Any) -> None:
-    if answer is None:
-        return  # it left its hooks, which are reported and removed
-    if hasattr(answer, "remove") and not isinstance(answer, list):
-        answer.remove()
-    elif callable(answer):
-        answer()
-    elif isinstance(answer, Iterable):
-        for item in answer.values() if isinstance(answer, Mapping) else answer:
-            _undo(item)
-    else:
-        raise DeadheadError(
-            "check_ablation expects the function to return a context manager, handles of hooks or "
-            f"a function that undoes it, got {type(answer).__name__}.",
-            "decorate it with @contextlib.contextmanager and yield while the heads are removed",
-        )
-
-
-def _hooks_of(model: nn.Module) -> Hooks:
-    """The hooks of each module, and the attributes set on it, such as a replaced `forward`."""
-    return {
-        module: (
-            {name: dict(getattr(module, name)) for name in HOOKS},
-            {name: value for name, value in vars(module).items() if callable(value)},
-        )
-        for module in model.modules()
-    }
-
-
-def _restore(model: nn.Module, before: Hooks) -> None:
-    """Remove the hooks, and the attributes of modules, that were not there before."""
-    now = _hooks_of(model)
-    for module, (hooks, methods) in before.items():
-        for name, entries in hooks.items():
-            getattr(module, name).clear()
-            getattr(module, name).update(entries)
-        for name in now[module][1].keys() - methods.keys():
-            delattr(module, name)
-        for name, method in methods.items():
-            if now[module][1].get(name) != method:
-                setattr(module, name, method)

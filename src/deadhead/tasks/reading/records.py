@@ -133,10 +133,6 @@ def _pair_row(record: Record, task: Task, lang: str, notes: Notes) -> Row:
     return Row(pair)
 
 
-def _plain_row(record: Record, task: Task, lang: str, notes: Notes) -> Row:
-    return Row((_text(_get(record, task.texts[0])),))
-
-
 def _choice_row(record: Record, task: Task, lang: str, notes: Notes) -> Row:
     """A context and its options, and the number of the right one."""
     context, options = (_get(record, names) for names in task.texts)
@@ -234,7 +230,7 @@ ROW_OF = {  # by what has a label
     "row": _text_row,
     "word": _word_row,
     "text": _pair_row,
-    "token": _plain_row,
+    "token": lambda record, task, lang, notes: Row((_text(_get(record, task.texts[0])),)),
     "option": _choice_row,
     "span": _answer_row,
 }
