@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import csv
 import io
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
+SHARED = 2  # commands with the same option, for it to be described once
 MADE = "<!-- Made by docs/make.py: change the code it describes, then run `make docs`. -->"
 
 
@@ -37,7 +39,9 @@ def commands() -> str:
 def _commands(app: Any) -> Iterator[str]:
     from deadhead.errors import NEXT
 
-    found = dict(_leaves(app, "deadhead"))
+    leaves = dict(_leaves(app, "deadhead"))
+    rows = Counter(row for one in leaves.values() for row in map(_row, one.params))
+    shared = {row for row, commands in rows.items() if commands >= SHARED}
     yield from (
         "# Commands",
         "",
@@ -52,11 +56,17 @@ def _commands(app: Any) -> Iterator[str]:
         "|---|---|",
         *(
             f"| [`{name}`](#{name.replace(' ', '-')}) | {_cell(one.help.split(chr(10))[0])} |"
-            for name, one in found.items()
+            for name, one in leaves.items()
         ),
+        "",
+        "## Options of several commands",
+        "",
+        "| | |",
+        "|---|---|",
+        *(row for row in rows if row in shared),
     )
-    for name, one in found.items():
-        yield from ("", f"## {name}", "", *_command(name, one))
+    for name, one in leaves.items():
+        yield from ("", f"## {name}", "", *_command(name, one, shared))
 
 
 def _leaves(group: Any, prefix: str) -> Iterator[tuple[str, Any]]:
@@ -68,19 +78,16 @@ def _leaves(group: Any, prefix: str) -> Iterator[tuple[str, Any]]:
             yield whole, one
 
 
-def _command(name: str, one: Any) -> Iterator[str]:
+def _command(name: str, one: Any, shared: set[str]) -> Iterator[str]:
     text, _, examples = one.help.partition("Example")
-    yield from (
-        text.strip(),
-        "",
-        "```text",
-        " ".join((name, *_usage(one))),
-        "```",
-        "",
-        "| | |",
-        "|---|---|",
-    )
-    yield from map(_row, one.params)
+    yield from (text.strip(), "", "```text", " ".join((name, *_usage(one))), "```")
+    own = [row for row in map(_row, one.params) if row not in shared]
+    if own:
+        yield from ("", "| | |", "|---|---|", *own)
+    others = [f"`{_named(param).split()[0]}`" for param in one.params if _row(param) in shared]
+    if others:
+        link = "[described above](#options-of-several-commands)"
+        yield from ("", f"{'Also' if own else 'Options'}, {link}: {', '.join(others)}.")
     lines = [line.strip() for line in examples.partition(":")[2].splitlines() if line.strip()]
     if lines:
         yield from ("", "```text", *lines, "```")
@@ -88,7 +95,7 @@ def _command(name: str, one: Any) -> Iterator[str]:
 
 def _row(param: Any) -> str:
     text = " ".join((param.help or "", _default(param))).strip()
-    return f"| `{_named(param)}` | {_cell(text)} |"
+    return f"| `{_cell(_named(param))}` | {_cell(text)} |"
 
 
 def _argument(param: Any) -> str:
