@@ -65,6 +65,14 @@ class MissingExtra(DeadheadError):
         super().__init__(f"{purpose} needs the package {package!r}, which is not installed.", hint)
 
 
+def optional(module: str, extra: str, purpose: str, package: str = "") -> Any:
+    """Import a module of an optional dependency; package: its name, if it is not the module's."""
+    try:
+        return import_module(module)
+    except ImportError:
+        raise MissingExtra(package or module, extra, purpose) from None
+
+
 class Notice(UserWarning):
     """Something to know that needs no action; the command line prints it as one line."""
 

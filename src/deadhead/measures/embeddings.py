@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING, Annotated, Any
 
-from deadhead.errors import DataError, MissingExtra, UnsupportedModel
+from deadhead.errors import DataError, UnsupportedModel, optional
 from deadhead.forward import device_of
 from deadhead.registry.options import whole_from
 
@@ -123,12 +123,9 @@ def on_map(vectors: np.ndarray) -> np.ndarray:
 
     if len(vectors) < 4:
         raise DataError(f"{len(vectors)} sentences are too few for a map.", "take at least 4")
-    try:
-        from sklearn.manifold import TSNE
-    except ImportError:
-        raise MissingExtra("scikit-learn", "measures", "A map of sentences") from None
+    manifold = optional("sklearn.manifold", "measures", "A map of sentences", "scikit-learn")
     neighbours = min(PERPLEXITY, (len(vectors) - 1) / 3)  # t-SNE refuses more than these
-    tsne = TSNE(2, perplexity=neighbours, init="pca", random_state=0)
+    tsne = manifold.TSNE(2, perplexity=neighbours, init="pca", random_state=0)
     return np.asarray(tsne.fit_transform(vectors.astype(np.float32)), dtype=float)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from deadhead.display.notebook import Square, tables
-from deadhead.errors import MissingExtra
+from deadhead.errors import optional
 from deadhead.layout import Head, HeadLayout
 
 from .scores import matrix
@@ -98,11 +98,7 @@ def _html_square(head: Head, scores: Mapping[Head, float], share: float) -> Squa
 
 def altair(purpose: str) -> Any:
     """Return the package that draws charts; raise an error that says how to install it."""
-    try:
-        import altair
-    except ImportError:
-        raise MissingExtra("altair", "report", purpose) from None
-    return altair
+    return optional("altair", "report", purpose)
 
 
 def chart(scores: Mapping[Head, float], layout: HeadLayout, title: str) -> Any:

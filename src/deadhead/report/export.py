@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from deadhead.errors import MissingExtra
+from deadhead.errors import optional
 from deadhead.results import Study
 from deadhead.studies.store.folder import StudyError, put
 
@@ -66,10 +66,7 @@ def _figures(figures: list[dict[str, Any]]) -> Iterator[tuple[str, bytes]]:
 
 
 def _drawers() -> dict[str, Callable[[dict[str, Any]], str | bytes]]:
-    try:
-        import vl_convert as vl
-    except ImportError:
-        raise MissingExtra("vl-convert-python", "report", "figures as files") from None
+    vl = optional("vl_convert", "report", "figures as files", "vl-convert-python")
     return {
         "svg": lambda chart: str(
             vl.vegalite_to_svg({**chart, "padding": ROOM}, vl_version=VEGALITE)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from deadhead.errors import MissingExtra
+from deadhead.errors import optional
 from deadhead.studies.store import folder as study_folder
 from deadhead.studies.store.folder import StudyError
 from deadhead.studies.trial import label, strategy_of
@@ -42,11 +42,7 @@ def frame(folder: str | Path, *, long: bool = False) -> pandas.DataFrame:
 
     long: one row per cell, language, split and metric instead of a column for each.
     """
-    try:
-        import pandas
-    except ImportError:
-        raise MissingExtra("pandas", "report", "a data frame") from None
-    wide = pandas.DataFrame(list(rows(folder)))
+    wide = optional("pandas", "report", "a data frame").DataFrame(list(rows(folder)))
     if not long:
         return wide
     names = [str(name) for name in wide.columns if not str(name).startswith("cost ")]

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from deadhead.errors import MissingExtra
+from deadhead.errors import optional
 
 from .spans import Labels, span_counts
 
@@ -152,12 +152,9 @@ def bleu_signature(lang: str = "", tokens: str = "intl", lowercase: bool = False
 
 
 def _sacrebleu(lang: str, tokens: str, lowercase: bool) -> Any:
-    try:
-        from sacrebleu.metrics import BLEU
-    except ImportError as error:
-        raise MissingExtra("sacrebleu", "translation", "BLEU") from error
+    sacrebleu = optional("sacrebleu", "translation", "BLEU")
     tokens = LANGUAGE_TOKENS.get(lang.rpartition("-")[2], tokens)
-    return BLEU(tokenize=tokens, lowercase=lowercase)
+    return sacrebleu.BLEU(tokenize=tokens, lowercase=lowercase)
 
 
 def answer_words(text: str) -> list[str]:

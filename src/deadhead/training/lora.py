@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from deadhead.errors import MissingExtra
+from deadhead.errors import optional
 
 SCALE = 2  # what the adapters compute is multiplied by this
 RATE = 2e-4  # the learning rate where none is named: adapters need more than whole weights do
@@ -13,10 +13,7 @@ RATE = 2e-4  # the learning rate where none is named: adapters need more than wh
 
 def check_installed() -> None:
     """Raise an error if peft, which provides the adapters, is not installed."""
-    try:
-        import peft  # noqa: F401
-    except ImportError as error:
-        raise MissingExtra("peft", "lora", "training with LoRA") from error
+    optional("peft", "lora", "training with LoRA")
 
 
 def add_adapters(model: Any, rank: int, *, seed: int, classifier: bool) -> Any:

@@ -128,7 +128,7 @@ def spread_of_draws(evidence: Evidence, deviation: float) -> Finding:
     over = f"over {len(values)} conditions (stated: {deviation:g} %)"
     numbers = f"sd {fmean(values):.3f} % of the mean {over}"
     outcome = as_stated(values, deviation, ABOUT * deviation)
-    return judged(outcome, numbers, [cell for cells in groups for cell in cells])
+    return judged(outcome, numbers, groups)
 
 
 def falls_faster(evidence: Evidence, bend: float) -> Finding:

@@ -81,16 +81,19 @@ class Finding:
 def judged(
     outcome: Outcome,
     numbers: str,
-    rests_on: Iterable[Result | Mean] = (),
+    rests_on: Iterable[Result | Mean | Sequence[Result | Mean]] = (),
     strength: str = "",
     lucky: bool = False,
 ) -> Finding:
     """An outcome with the numbers behind it.
 
-    rests_on: the results that were read; the strength of means ends with their spread.
+    rests_on: the results that were read, singly or in groups; the strength of means ends with
+        their spread.
     lucky: luck alone would give the same.
     """
-    used = list(rests_on)
+    used: list[Result | Mean] = []
+    for one in rests_on:
+        used += one if isinstance(one, Sequence) else [one]
     groups = [one.scores if isinstance(one, Mean) else (one,) for one in used]
     results: list[Result] = [result for group in groups for result in group]
     ids = dict.fromkeys(

@@ -231,8 +231,8 @@ def highest_heads_are_shared(evidence: Evidence) -> Finding:
     if not all(varied.values()):
         strength += "; one model only, so not compared"
     outcome = rule.exactly(min(margins) > 0, min(margins), all(varied.values()))
-    used = [ranking for group in known.values() for ranking in group]
-    return judged(outcome, f"shared by two languages: {each}", used, strength)
+    numbers = f"shared by two languages: {each}"
+    return judged(outcome, numbers, known.values(), strength)
 
 
 def rankers_agree(evidence: Evidence) -> Finding:
@@ -248,10 +248,9 @@ def rankers_agree(evidence: Evidence) -> Finding:
         rho = spearman([first[head] for head in first], [second[head] for head in first]).rho
         correlations[f"{task} {name}"] = rho
     whole = {(task, name) for _, task, name in both} == {("ner", name) for name in SOURCES}
-    used = [ranking for group in both.values() for ranking in group]
     outcome = rule.above(list(correlations.values()), SIMILAR, whole)
     numbers = f"rho of the two rankings: {listed(correlations)}"
-    return judged(outcome, numbers, used, f"above {SIMILAR:g} is called alike")
+    return judged(outcome, numbers, both.values(), f"above {SIMILAR:g} is called alike")
 
 
 def pruning_helps_with_little_data(evidence: Evidence) -> Finding:

@@ -139,7 +139,7 @@ def gap_stays_the_same(evidence: Evidence, other: Evidence) -> Finding:
     widths = [rule.by_repeats(cell.repeats for cell in cells) for cells in four.values()]
     leads = [rule.POINT - abs(value) for value in moved.values()]
     outcome = rule.every(leads, whole, ties=True, noise=widths)
-    return judged(outcome, numbers, [cell for pair in both.values() for cell in pair])
+    return judged(outcome, numbers, both.values())
 
 
 def level_with_bert_on_two_tasks(evidence: Evidence, other: Evidence) -> Finding:
@@ -151,8 +151,7 @@ def level_with_bert_on_two_tasks(evidence: Evidence, other: Evidence) -> Finding
     ahead = dict(zip(unpruned, gaps, strict=True))
     leads = [rule.POINT - abs(g) if task in SAME_AS_BERT else g for task, g in ahead.items()]
     outcome = rule.every(leads, all_of_glue(ahead), ties=True, noise=widths)
-    used = [cell for pair in unpruned.values() for cell in pair]
-    return judged(outcome, f"BERT minus mBERT: {listed(ahead)}", used)
+    return judged(outcome, f"BERT minus mBERT: {listed(ahead)}", unpruned.values())
 
 
 def middle_matters_most(evidence: Evidence) -> Finding:

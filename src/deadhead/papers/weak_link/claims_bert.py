@@ -92,11 +92,10 @@ def middle_is_worse_than_ends(evidence: Evidence, cases: float) -> Finding:
         )
     differences = [ends.value - middle.value for ends, middle in middles.values()]
     worse, n = sum(value > 0 for value in differences), len(differences)
-    used = [cell for pair in middles.values() for cell in pair]
     mean = f"{fmean(differences):.2f} points on average"
     numbers = f"the middle is worse in {worse} of {n} cases, by {mean}"
     outcome = rule.at_least(worse, n, cases / 16, _all_middles(middles))
-    return judged(outcome, numbers, used, rule.signs(differences))
+    return judged(outcome, numbers, middles.values(), rule.signs(differences))
 
 
 def extra_loss_of_the_middle(evidence: Evidence, limit: float) -> Finding:
@@ -120,8 +119,7 @@ def extra_loss_of_the_middle(evidence: Evidence, limit: float) -> Finding:
     ]
     leads = [value - limit for value in extra.values()]
     outcome = rule.every(leads, _all_middles(middles, ("qnli", "sst2")), noise=widths)
-    used = [cell for pair in middles.values() for cell in pair]
-    return judged(outcome, f"extra loss of the middle: {each}{both}", used)
+    return judged(outcome, f"extra loss of the middle: {each}{both}", middles.values())
 
 
 def better_than_blocks(evidence: Evidence, word: str) -> Finding:

@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from deadhead.errors import MissingExtra
+from deadhead.errors import optional
 from deadhead.numerics import THREADS, threads
 from deadhead.studies.store.folder import ClusterLost, StudyError, prepare
 from deadhead.studies.store.records import Record
@@ -40,10 +40,7 @@ ENVIRONMENT = ("DEADHEAD_DATA", THREADS, "HF_HUB_OFFLINE", "HF_HOME", "TOKENIZER
 
 def run(load: Workload) -> None:
     """Keep the cluster busy until nothing is left, or a stop is requested."""
-    try:
-        import ray
-    except ImportError:
-        raise MissingExtra("ray", "ray", "the executor `ray`") from None
+    ray = optional("ray", "ray", "the executor `ray`")
     options = dict(load.options or {})
     cpus = threads()
     ours = not ray.is_initialized()
