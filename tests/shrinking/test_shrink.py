@@ -201,11 +201,13 @@ def test_methods_are_compared_on_some_batches_and_the_best_is_refitted_to_all(mo
 
 
 def test_the_log_says_how_long_all_takes():
-    said = []
-    with logged(said.append):
+    lines = []
+    with logged(lines.append):
         shrink(build(), data(), heads=0.5, **{**QUIET, "progress": True})
-    assert sum(line.startswith("shrink: about ") and line.endswith(" in all") for line in said) == 1
-    assert said.index("shrink: choose") < said.index("shrink: refit")
+    assert (
+        sum(line.startswith("shrink: about ") and line.endswith(" in all") for line in lines) == 1
+    )
+    assert lines.index("shrink: choose") < lines.index("shrink: refit")
 
 
 def test_all_projections_are_refitted():

@@ -107,13 +107,13 @@ def test_directions_that_the_rows_never_show_stay_as_they_were():
     """Inputs vary in three of six directions: no candidate of a refit moves the other three."""
     inputs, errors = rows(60, 1)
     basis = torch.linalg.qr(torch.randn(INPUTS, INPUTS, generator=seeded(4)).double())[0]
-    shown, hidden = basis[:, :3], basis[:, 3:]
-    inputs = inputs @ shown @ shown.T
+    seen, hidden = basis[:, :3], basis[:, 3:]
+    inputs = inputs @ seen @ seen.T
     changes = list(refits("refit", sums_of(inputs, errors)))
     assert len(changes) > len(RIDGES)
     for change in changes:
         assert float((hidden.T @ change.weight).abs().max()) < 1e-5
-        assert float((shown.T @ change.weight).abs().max()) > 1e-3
+        assert float((seen.T @ change.weight).abs().max()) > 1e-3
     # least squares for the new weights, and not for a change of the old ones, moves them
     old = torch.randn(INPUTS, OUTPUTS, generator=seeded(5)).double()
     new = torch.linalg.lstsq(inputs, inputs @ old + errors, driver="gelsd").solution

@@ -43,16 +43,16 @@ def test_the_distance_is_that_of_the_finished_model():
     plan.apply()
     loss = label_free(whole, "self")
     for texts, batches in (("yours", data()), ("guard", guard())):
-        found = []
+        distances = []
         for batch in batches:
             target = loss.target(whole, batch)
             with torch.no_grad():
                 outputs = model(**{n: v for n, v in batch.items() if n != "labels"})
-            found += loss.distance(outputs, {**batch, TARGET: target}).tolist()
-        by_hand = sum(found) / len(found)
+            distances += loss.distance(outputs, {**batch, TARGET: target}).tolist()
+        by_hand = sum(distances) / len(distances)
         assert mean_distance(rows, texts) == pytest.approx(by_hand, rel=1e-9)
         assert by_hand > 1e-6
-        assert sum(row.examples for row in rows if row.texts == texts) == len(found)
+        assert sum(row.examples for row in rows if row.texts == texts) == len(distances)
 
 
 @NARROW

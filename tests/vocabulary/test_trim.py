@@ -86,11 +86,11 @@ def test_the_remaining_tokens_have_their_logits(name, tmp_path):
         if isinstance(module, torch.nn.Embedding):
             assert module.num_embeddings == len(module.weight)
     save(small, tmp_path / "deadhead", trimmed.tokenizer)
-    plain = type(small).from_pretrained(tmp_path / "deadhead", dtype=torch.float64).eval()
-    for read in (load(tmp_path / "deadhead").eval(), plain):
+    ordinary = type(small).from_pretrained(tmp_path / "deadhead", dtype=torch.float64).eval()
+    for read in (load(tmp_path / "deadhead").eval(), ordinary):
         check_equal(whole, tokenizer, read, trimmed)
     # tied weights stay one
-    assert dict(plain.named_parameters()).keys() == dict(small.named_parameters()).keys()
+    assert dict(ordinary.named_parameters()).keys() == dict(small.named_parameters()).keys()
 
 
 @pytest.mark.parametrize("name", ["tied encoder", "untied decoder", "bias of final logits"])
@@ -165,17 +165,17 @@ def test_the_share_of_changed_texts_is_that_of_held_out_texts():
 def test_words_of_a_chat_template_and_further_texts_are_kept():
     model, tokenizer = built("tied decoder")
     tokenizer = copy.deepcopy(tokenizer)
-    plain = trim_vocabulary(copy.deepcopy(model), tokenizer, ENGLISH[:1])
+    without_chat = trim_vocabulary(copy.deepcopy(model), tokenizer, ENGLISH[:1])
     further = trim_vocabulary(copy.deepcopy(model), tokenizer, ENGLISH[:1], always=ENGLISH[1:4])
     tokenizer.chat_template = (
         "{% for m in messages %}{{ m.role }} says in Deutschland {{ m.content }}{% endfor %}"
     )
     chat = trim_vocabulary(model, tokenizer, ENGLISH[:1])
-    wanted = {*tokenizer("user says in Deutschland", add_special_tokens=False)["input_ids"]}
-    assert wanted <= {*chat.kept}
-    assert not wanted <= {*plain.kept}
+    numbers = {*tokenizer("user says in Deutschland", add_special_tokens=False)["input_ids"]}
+    assert numbers <= {*chat.kept}
+    assert not numbers <= {*without_chat.kept}
     assert {n for text in ENGLISH[1:4] for n in tokenizer(text)["input_ids"]} <= {*further.kept}
-    assert {*plain.kept} < {*further.kept}
+    assert {*without_chat.kept} < {*further.kept}
 
 
 def no_texts(model, tokenizer):
