@@ -29,8 +29,8 @@ LOADING = ("auto", "dtype")
 RARE = {  # command -> parameters that only --help-all shows
     "prune": (*LOADING, "per", "drop_output_bias", "random_k", "per_layer", "per_block"),
     "shrink": (
-        *LOADING, "batch", "checkpointing", "device", "form", "guard", "max_length", "multiple",
-        "repair", "score_examples", "seed", "source", "split",
+        *LOADING, "batch", "checkpointing", "device", "form", "guard", "loss", "max_length",
+        "multiple", "repair", "score_examples", "seed", "source", "split",
     ),
     "rank": (*LOADING, "source", "checkpointing"),
     "finetune": (*LOADING, "source", "max_length", "checkpointing"),
