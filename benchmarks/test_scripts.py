@@ -74,6 +74,20 @@ RUNS = [
         ("shrink-lm-h200",),
     ),
     Run("shrink_speed", "--shape 2x4x16 --on 8x32 --speedups 1.05", ("shrink-speed-x86_64",)),
+    Run(
+        "prune_and_quantise",
+        "lm --model {decoder} --train {text} --text {text} --folder {work}",
+        constants={
+            "SMALLER_LM": {"whole": {}, "less": {"layers": 1}},
+            "CALIBRATION": 4,
+            "SCORED": 2,
+        },
+    ),
+    Run(
+        "even",
+        "--model {decoder} --task lm --data {texts} --max-length 16 --examples 16",
+        constants={"TARGETS": {"half": {"neurons": 0.5}}},
+    ),
     Run("shrink_cost", "{sentences} --text {text} --examples 16 --heads 0.5"),
     Run(
         "shrink_encoders",
@@ -115,7 +129,11 @@ def inputs(tmp_path_factory):
     left = {f"heads encoder {layer}": 2 for layer in range(2)}
     row = {"model": "encoder", "setting": "half of the heads", "draw": 0, "left": left}
     (home / "rows.json").write_text(json.dumps({"machine": "", "rows": [row]}))
+    (home / "texts").mkdir()
+    for split in ("train", "test"):
+        (home / "texts" / f"{split}.txt").write_text("\n".join(TEXTS * 10) + "\n")
     return {
+        "texts": home / "texts", "work": home / "work",
         "encoder": ENCODER, "decoder": home / "decoder", "text": home / "text.txt",
         "sentences": sentence_encoder(home / "sentences" / "encoder"),
         "pairs": home / "pairs.tsv", "retrieval": search, "rows": home / "rows.json",

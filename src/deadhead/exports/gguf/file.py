@@ -91,8 +91,12 @@ class Rounded(Linear):
 
     type: str = "q8_0"
 
+    @property
+    def values(self) -> Tensor:
+        return _rounded(self.weight, self.type)
+
     def __call__(self, x: Tensor) -> Tensor:
-        return Linear(_rounded(self.weight, self.type), self.bias)(x)
+        return Linear(self.values, self.bias)(x)
 
 
 def _rounded(matrix: Tensor, type: str) -> Tensor:
