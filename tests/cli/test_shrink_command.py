@@ -144,16 +144,22 @@ def test_what_needs_no_weights_is_checked_before_they_are_read(
         assert message in done.err
 
 
-def test_an_interrupt_while_it_times_loses_nothing(tagger, tmp_path, run_command, monkeypatch):
+@pytest.mark.parametrize(
+    ("target", "heads"),
+    [(("--remove-heads", "50%"), 20), (("--speedup", "1.2", "--remove-layers", 3), 16)],
+)
+def test_an_interrupt_while_it_times_loses_nothing(
+    tagger, tmp_path, run_command, monkeypatch, target, heads
+):
     def interrupt(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("deadhead.shrinking.latency.time_models", interrupt)
+    monkeypatch.setattr("deadhead.saved.parts.time_models", interrupt)
     out = tmp_path / "smaller"
-    done = run_command("shrink", tagger, *DATA, *SMALL, "--remove-heads", "50%", "--out", out)
+    done = run_command("shrink", tagger, *DATA, *SMALL, *target, "--out", out)
     assert (done.code, done.err.splitlines()[-1]) == (130, f"interrupted: {out} is complete.")
     model = load(out)
-    assert len(discover(model)) == 20
+    assert len(discover(model)) <= heads
     assert model.dtype == torch.bfloat16
 
 
@@ -177,7 +183,7 @@ def test_one_target_over_all_parts(tagger, tmp_path, run_command, monkeypatch):
     assert names == [n for n in ("vocabulary", "layers", "heads", "neurons") if n in names]
     assert {"vocabulary", "neurons"} <= {*names}
     monkeypatch.setattr(  # a machine on which nothing saves time
-        "deadhead.shrinking.latency.time_models", lambda models, *_, **__: [1.0] * len(models)
+        "deadhead.saved.parts.time_models", lambda models, *_, **__: [1.0] * len(models)
     )
     done = run_command(*words, "--speedup", "1.2", "--remove-layers", 2, "--force")
     assert done.code == 0, done.err

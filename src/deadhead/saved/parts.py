@@ -5,8 +5,14 @@ from typing import Any
 
 from torch import nn
 
+from deadhead.heads import prune
+from deadhead.heads.depth import remove_layers
+from deadhead.heads.layers import copy_with_same_weights
 from deadhead.layout import Batch
+from deadhead.numerics import computing
 from deadhead.shrinking import Shrunk
+from deadhead.shrinking.costs import megabytes
+from deadhead.shrinking.latency import time_models
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,13 +41,6 @@ def timed_parts(
     trimmed: the full model without the tokens that were removed; None if all are there.
     precision: of the weights as they are saved. limit: the seconds that all takes, roughly.
     """
-    from deadhead.heads import prune
-    from deadhead.heads.depth import remove_layers
-    from deadhead.heads.layers import copy_with_same_weights
-    from deadhead.numerics import computing
-    from deadhead.shrinking.costs import megabytes
-    from deadhead.shrinking.latency import time_models
-
     names, models = ["full"], [full]
     if trimmed is not None:
         names, models = [*names, "vocabulary"], [*models, trimmed]
