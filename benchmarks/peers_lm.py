@@ -11,7 +11,9 @@ the calibration windows, and saves an ordinary folder, whose perplexity we measu
 default of `shrink`, random neurons under our repair, and whole layers by similarity, without any
 repair, until the model is as small. All get the same windows; peers that read no text get none.
 
-OSSCAR is that of amd-quark, which keeps multiples of 128 neurons. slimformers reads ten batches.
+OSSCAR is that of amd-quark 0.13, which keeps multiples of 128 neurons and needs the packages onnxslim
+and onnxscript, too. slimformers 1.13 reads ten batches, and needs transformers 4.49: it imports
+`modeling_utils.Conv1D`, which 4.57 and 5 do not have.
 """
 
 from __future__ import annotations
