@@ -40,7 +40,9 @@ ELSEWHERE = {
     "shrink_curves_report", "shrink_latency", "shrink_lm_curves", "shrink_lm_latency",
 }  # fmt: skip
 # Each needs a package that no extra of deadhead has, a model that knows its words, or minutes.
-BY_HAND = {"against_transformer_lens", "circuits", "language_model", "runtimes"}
+BY_HAND = {
+    "against_transformer_lens", "circuits", "language_model", "runtimes", "sentence_encoders_page",
+}  # fmt: skip
 RUNS = [
     Run("rank", "--shape 2x4x16 --examples 4 --repeats 1", ("rank-x86_64", "rank-h200")),
     Run("rank", "--methods --shape 2x4x16 --examples 4 --repeats 1", ("rank-methods-x86_64",)),
