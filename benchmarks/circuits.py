@@ -313,11 +313,11 @@ def main() -> None:
         print(f"{name:24} {seconds[name]:8.1f} s", flush=True)
     heads = [*scores["exact"]]
     difference = check(model, rest, scores["exact"])
-    for name, found in scores.items():
-        curves[name] = kept.curve(by_size(found))
+    for name, by_head in scores.items():
+        curves[name] = kept.curve(by_size(by_head))
         print(name, areas(curves[name]), flush=True)
     curves["random"] = kept.curve(Random(0).sample(heads, len(heads)))
-    table = np.array([[found[head] for head in heads] for found in scores.values()])
+    table = np.array([[by_head[head] for head in heads] for by_head in scores.values()])
     results = {
         "machine": machine.torch_machine("cpu"),
         "model": options.model.name,

@@ -178,8 +178,8 @@ def faithfulness(
     parts, shares = _checked(scores), _shares(fractions)
     pairs, draw, curves = check_pairs(clean, corrupt), Random(f"{seed}"), []
     are_edges = isinstance(parts, EdgeEffects) or (isinstance(parts, list) and is_edge(parts[0]))
-    opened = _edges if are_edges else _heads
-    with opened(model, pairs, metric) as runs, reported(progress, "faithfulness") as step:
+    prepared = _edges if are_edges else _heads
+    with prepared(model, pairs, metric) as runs, reported(progress, "faithfulness") as step:
         if isinstance(parts, list):
             kept = [*dict.fromkeys(runs.chosen(parts))]
             rest = [part for part in runs.every if part not in {*kept}]

@@ -147,7 +147,7 @@ class _Patched(Run):
 
     def _patched_reads(self, target: Target, slot: int) -> Tensor | None:
         """What each node of a target reads, if any of it is patched: nodes x the shape."""
-        given: dict[int, Tensor] = {}
+        shifted: dict[int, Tensor] = {}
         for number in self.below(slot):
             each = self.added[number]
             mask = self.patched[target.nodes, each.source.nodes]
@@ -156,9 +156,9 @@ class _Patched(Run):
                     self.changes[number] = each.change(self.other[number])
                 change = self.changes[number]
                 shift = torch.tensordot(mask.to(change), change, 1)
-                given[each.slot] = self.tensors[each.slot] + shift
-        if not given:
+                shifted[each.slot] = self.tensors[each.slot] + shift
+        if not shifted:
             return None
-        read = self.function([*given], slot)
-        changed: Tensor = torch.func.vmap(read)(*given.values())
+        read = self.function([*shifted], slot)
+        changed: Tensor = torch.func.vmap(read)(*shifted.values())
         return changed

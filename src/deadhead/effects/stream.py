@@ -301,9 +301,9 @@ class Run(Tape):
 
     def _keep(self, source: Source, context: Tensor, output: Tensor) -> None:
         slot = None if self.total is None else self.start(output)
-        given = output.detach().clone()  # the model may change it in place
+        stored = output.detach().clone()  # the model may change it in place
         self.added.append(
-            Contribution(source=source, context=context.detach(), output=given, slot=slot)
+            Contribution(source=source, context=context.detach(), output=stored, slot=slot)
         )
         self.has_ended = len(self.added) == self.total
 

@@ -98,8 +98,8 @@ class Tape(TorchFunctionMode):
     def function(self, below: Sequence[int], slot: int) -> Callable[..., Tensor]:
         """The tensor of a slot as a function of those of some slots below."""
 
-        def replay(*given: Tensor) -> Tensor:
-            values = dict(zip(below, given, strict=True))
+        def replay(*fixed: Tensor) -> Tensor:
+            values = dict(zip(below, fixed, strict=True))
             for number in changed:
                 step = self.steps[number]
                 assert step is not None
@@ -115,18 +115,18 @@ class Tape(TorchFunctionMode):
         changed = self._changed({*below}, slot)
         return replay
 
-    def _changed(self, given: set[int], last: int) -> list[int]:
+    def _changed(self, fixed: set[int], last: int) -> list[int]:
         """The slots to compute again, in their order."""
-        needed, changed = {last}, {*given}
-        for number in range(last, min(given), -1):
+        needed, changed = {last}, {*fixed}
+        for number in range(last, min(fixed), -1):
             step = self.steps[number]
-            if number in needed and number not in given and step is not None:
+            if number in needed and number not in fixed and step is not None:
                 needed.update(step.inputs)
-        for number in sorted(needed - given):
+        for number in sorted(needed - fixed):
             step = self.steps[number]
             if step is not None and not changed.isdisjoint(step.inputs):
                 changed.add(number)
-        return sorted(changed - given)
+        return sorted(changed - fixed)
 
     def __torch_function__(
         self, func: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None
