@@ -27,26 +27,29 @@ def extras():
     }
 
 
-def raised():
-    """Every MissingExtra in the source: file, packages, extra."""
+def imported():
+    """Every import of an optional dependency in the source: file, packages, extra."""
     result = []
     for file in sorted(SOURCE.rglob("*.py")):
+        name = file.relative_to(SOURCE).as_posix()
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-            if (
-                isinstance(node, ast.Call)
-                and isinstance(node.func, ast.Name)
-                and node.func.id == "MissingExtra"
-            ):
-                name, (package, extra) = file.relative_to(SOURCE).as_posix(), node.args[:2]
-                assert isinstance(extra, ast.Constant), f"{name}: the extra must be a constant"
-                packages = {package.value} if isinstance(package, ast.Constant) else COMPUTED[name]
-                result.append((name, packages, extra.value))
+            if name == "errors.py" or not isinstance(node, ast.Call):
+                continue
+            function = node.func.id if isinstance(node.func, ast.Name) else ""
+            if function not in {"MissingExtra", "optional"}:
+                continue
+            package, extra = node.args[:2]
+            if function == "optional" and len(node.args) > 3:  # the module has another name
+                package = node.args[3]
+            assert isinstance(extra, ast.Constant), f"{name}: the extra must be a constant"
+            packages = {package.value} if isinstance(package, ast.Constant) else COMPUTED[name]
+            result.append((name, packages, extra.value))
     return result
 
 
 def test_every_hint_installs_what_is_missing():
-    assert len(raised()) >= 10
-    for file, packages, extra in raised():
+    assert len(imported()) >= 10
+    for file, packages, extra in imported():
         assert packages <= extras()[extra], f"{file}: the extra {extra} does not install {packages}"
 
 
