@@ -124,6 +124,7 @@ DYNAMIC = {
     "studies.execution.executors": "the same function",
     "cli": "its commands",
     "errors": "the module that a name moved to",
+    "heads.load_encoder": "the modules of sentence-transformers, which have moved",
 }
 
 

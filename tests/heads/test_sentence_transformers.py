@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import sys
 import warnings
 
 import pytest
@@ -66,11 +67,14 @@ def test_cut_in_place(folder, tmp_path):
 
 
 @pytest.mark.parametrize("form", ["compact", "padded"])
-def test_a_saved_folder_is_one_of_theirs(form, folder, tmp_path):
+def test_a_saved_folder_is_one_of_theirs(form, folder, tmp_path, monkeypatch):
     model = load(folder).eval()
     prune(model, uneven(model))
     small = save(model, tmp_path / "small", form=form)
-    encoder = open_encoder(small, trust_remote_code=form == "compact")
+    monkeypatch.delitem(sys.modules, "sentence_transformers.models", raising=False)
+    with warnings.catch_warnings():  # the first import of a module that has moved warns
+        warnings.filterwarnings("error", message="Importing from 'sentence_transformers")
+        encoder = open_encoder(small, trust_remote_code=form == "compact")
     with torch.no_grad():
         batch = encoder.tokenizer(TEXTS, padding=True, return_tensors="pt")
         ours = embedder_of(load(small))(forward(model, batch), batch).double()

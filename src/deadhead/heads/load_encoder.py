@@ -6,11 +6,16 @@ deadhead wrote this file; the first line of modules.json names its class. It rea
 load_pruned.py beside it, which needs torch and transformers alone.
 """
 
+from importlib import import_module
 from typing import Any
 
-from sentence_transformers.models import Transformer
-
 from .load_pruned import load
+
+try:
+    modules = import_module("sentence_transformers.sentence_transformer.modules")
+except ImportError:  # before version 5.4
+    modules = import_module("sentence_transformers.models")
+Transformer: Any = modules.Transformer
 
 
 class PrunedTransformer(Transformer):
