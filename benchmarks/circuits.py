@@ -1,17 +1,16 @@
 """Which estimate finds the heads behind a behaviour, measured on heads kept in pairs it never saw.
 
-    python benchmarks/circuits.py --model FOLDER --task names [--lens 12] [--json FILE]
+    python benchmarks/circuits.py --model FOLDER --task names [--json FILE]
     python benchmarks/circuits.py --model FOLDER --task agreement [--json FILE]
 
 `names` are indirect objects for a decoder, `agreement` is "is" or "are" at the mask of a masked
 language model: the verb agrees with the noun before it. Sentences come from the names, places and
-templates below. Only pairs that the model solves count: both
-sentences of a pair, each with its own answer.
+templates below. Only pairs that the model solves count: both sentences of a pair, each with its own
+answer.
 
 Every ranking of heads comes from the same first pairs. On the others, the highest heads by size of
 their score stay, and the rest give what they give in the corrupt run. The intervals draw the pairs
-again, the same for both rankings of a difference. `--lens` needs transformer-lens, see
-against_transformer_lens.py, and three gigabytes.
+again, the same for both rankings of a difference. circuits_lens.py compares the edges.
 """
 
 from __future__ import annotations
@@ -108,6 +107,12 @@ def agreement() -> Iterator[Pair]:
 
 
 TASKS = {"names": names, "agreement": agreement}
+
+
+def candidates(task: str, count: int, tokenizer: Any) -> list[Pair]:
+    """Those of so many pairs, drawn by a fixed seed, whose sentences have one length."""
+    drawn = Random(0).sample([*TASKS[task]()], count)
+    return [pair for pair in drawn if len(Pairs([pair], tokenizer))]
 
 
 class Pairs:
@@ -290,16 +295,12 @@ def main() -> None:
     parser.add_argument(
         "--pairs", type=int, default=200, help="solved pairs at most to keep heads on"
     )
-    parser.add_argument(
-        "--lens", type=int, default=0, help="pairs whose edges TransformerLens scores too"
-    )
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     kind = AutoModelForCausalLM if options.task == "names" else AutoModelForMaskedLM
     model = kind.from_pretrained(options.model, dtype=torch.float32).eval()
     tokenizer = AutoTokenizer.from_pretrained(options.model)
-    every = Random(0).sample([*TASKS[options.task]()], options.candidates)
-    fit = [pair for pair in every if len(Pairs([pair], tokenizer))]
+    fit = candidates(options.task, options.candidates, tokenizer)
     right = solved(model, fit, tokenizer)
     print(f"{len(right)} of {len(fit)} pairs solved", flush=True)
     cut = options.rank_on
@@ -336,13 +337,6 @@ def main() -> None:
         "rankings": compared(curves, "exact"),
     }
     write(results, options.json)
-    if options.lens:
-        from circuits_lens import compared as beside
-
-        results["beside transformer-lens"] = beside(
-            model, Pairs(right[: options.lens], tokenizer), metric
-        )
-        write(results, options.json)
 
 
 if __name__ == "__main__":

@@ -41,8 +41,8 @@ ELSEWHERE = {
 }  # fmt: skip
 # Each needs a package that no extra of deadhead has, a model that knows its words, or minutes.
 BY_HAND = {
-    "against_transformer_lens", "circuits", "language_model", "runtimes", "sentence_encoders_page",
-    "transformer_lens_calls",
+    "against_transformer_lens", "circuits", "circuits_lens", "language_model", "runtimes",
+    "sentence_encoders_page", "transformer_lens_calls",
 }  # fmt: skip
 RUNS = [
     Run("rank", "--shape 2x4x16 --examples 4 --repeats 1", ("rank-x86_64", "rank-h200")),
