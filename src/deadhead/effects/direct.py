@@ -115,15 +115,13 @@ def direct_effects(
             sums.add(model, run, batch, metric)
             count(number + 1, len(data))
     examples = sum(map(examples_of, data))
-    whole, *tables = (
-        {part: value / examples for part, value in sums.of[name].items()}
+    means: dict[str, Any] = {
+        name: {part: value / examples for part, value in sums.of[name].items()}
         for name in ("whole", "heads", "feed_forward", "others")
-    )
+    }
     return DirectEffects(
-        **whole,
-        heads=tables[0],
-        feed_forward=tables[1],
-        others=tables[2],
+        **means.pop("whole"),
+        **means,
         examples=examples,
         layout=layout_of([site for site in sites if site.kind == "heads"]),
     )

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from textwrap import wrap
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from deadhead.ranking.heatmap import altair
 
 WIDTH, ROW = 270, 34  # points: a phone is some 360 wide
@@ -39,10 +41,12 @@ def drawn(edges: Mapping[Ends, float], title: str) -> Any:
     heights = alt.Scale(domain=[-0.5, len(rows) - 0.5], nice=False)
     up = alt.Y("y:Q", scale=heights, axis=None)
     below = alt.Legend(orient="bottom", direction="horizontal")
-    rules = alt.Chart(alt.InlineData(values=lines)).mark_rule(opacity=0.75, strokeCap="round")
+
+    def chart(values: list[dict[str, Any]]) -> Any:
+        return alt.Chart(alt.InlineData(values=values)).encode(x=across, y=up)
+
+    rules = chart(lines).mark_rule(opacity=0.75, strokeCap="round")
     rules = rules.encode(
-        x=across,
-        y=up,
         x2="x2:Q",
         y2="y2:Q",
         strokeWidth=alt.StrokeWidth("width:Q", scale=None, legend=None),
@@ -60,14 +64,12 @@ def drawn(edges: Mapping[Ends, float], title: str) -> Any:
         ),
         tooltip=["edge:N", alt.Tooltip("effect:Q", format=".4g")],
     )
-    dots = alt.Chart(alt.InlineData(values=nodes)).encode(x="x:Q", y="y:Q")
-    circles = dots.mark_circle(size=300, color="white", stroke="#333333", opacity=1)
-    labels = dots.mark_text(fontSize=9).encode(text="name:N")
-    names = alt.Chart(alt.InlineData(values=levels)).mark_text(align="right", fontSize=10)
-    names = names.encode(x="x:Q", y="y:Q", text="name:N")
+    circles = chart(nodes).mark_circle(size=300, color="white", stroke="#333333", opacity=1)
+    labels = chart(nodes).mark_text(fontSize=9).encode(text="name:N")
+    names = chart(levels).mark_text(align="right", fontSize=10).encode(text="name:N")
     heading = alt.TitleParams(wrap(title, 52), fontSize=12)
-    chart = alt.layer(rules, circles, labels, names)
-    return chart.properties(title=heading, width=WIDTH, height=ROW * len(rows))
+    layers = alt.layer(rules, circles, labels, names)
+    return layers.properties(title=heading, width=WIDTH, height=ROW * len(rows))
 
 
 class Node(NamedTuple):
@@ -102,13 +104,13 @@ def _places(edges: Mapping[Ends, float]) -> tuple[dict[str, Place], list[str]]:
     rows = sorted({node.row for node in nodes.values()})
     for level, row in enumerate(rows):
         names = sorted((node.number, name) for name, node in nodes.items() if node.row == row)
-        across = [_across(nodes[name], highest) for _, name in names]
-        gap = min(GAP, 1 / len(across))
-        for n in range(1, len(across)):  # no node over another one
-            across[n] = max(across[n], across[n - 1] + gap)
-        for n in range(len(across)):
-            across[-1 - n] = min(across[-1 - n], 1 - gap * n)
-        places.update((name, (x, level)) for (_, name), x in zip(names, across, strict=True))
+        steps = min(GAP, 1 / len(names)) * np.arange(len(names))  # no node over another one
+        across = np.array([_across(nodes[name], highest) for _, name in names])
+        across = np.maximum.accumulate(across - steps) + steps
+        across = np.minimum(across, 1 - steps[::-1])
+        places.update(
+            (name, (x, level)) for (_, name), x in zip(names, across.tolist(), strict=True)
+        )
     return places, [row[-1] for row in rows]
 
 

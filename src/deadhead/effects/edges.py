@@ -225,12 +225,10 @@ class _Gradients(Run):
             if slot in reads:
                 rows, pulled = self._pulled(slot, reads[slot], support[slot])
                 for anchor, gradients in zip(support[slot], pulled, strict=True):
-                    part = carried[anchor]
-                    products = torch.zeros(len(rows), scores.shape[1]).to(scores)
-                    products.index_add_(
-                        1, columns[part.nodes], _products(gradients, part.changes).to(scores)
-                    )
-                    scores.index_add_(0, rows, products)
+                    nodes, sources = carried[anchor]
+                    products = precise(gradients).flatten(1) @ precise(sources).flatten(1).T
+                    edges = rows[:, None], columns[nodes]
+                    scores.index_put_(edges, products.to(scores), accumulate=True)
             carried = {n: part for n, part in carried.items() if last[n] > slot}
 
     def _anchors(self) -> set[int]:
@@ -268,11 +266,9 @@ class _Gradients(Run):
             parts.sort(key=lambda part: part.nodes)
             return Carried([n for part in parts for n in part.nodes], _joined(parts))
         single = one_shape and len(below) == 1  # what fits into the memory of its changes
-        direct = single and step.inputs == (below[0],)
-        if direct and step.adds_constant:
-            return first
         free = single and not any(_overlap(first.changes, other) for other in later)
-        if direct and step.function is F.layer_norm and len(step.args[1]) == 1:
+        is_norm = step.function is F.layer_norm and len(step.args[1]) == 1
+        if single and is_norm and step.inputs == (below[0],):
             changes = first.changes if free else first.changes.clone()
             return Carried(first.nodes, _normed(step, values[0], changes))
 
@@ -291,8 +287,7 @@ class _Gradients(Run):
     ) -> tuple[Tensor, Sequence[Tensor]]:
         """The targets that read a slot, and their gradients at the anchors it depends on."""
         pairs = [(target, self.gradients[n]) for n in numbers for target in self.reads[n][0]]
-        shape = self.tensors[slot].shape
-        arriving = torch.cat([_by_node(target, gradient, shape) for target, gradient in pairs])
+        arriving = torch.cat([_by_node(target, gradient) for target, gradient in pairs])
         rows = _nodes([target.nodes for target, _ in pairs], arriving.device)
         if support == [slot]:
             return rows, (arriving,)
@@ -311,14 +306,13 @@ def _spread(part: Carried, nodes: list[int]) -> Tensor:
 
 def _joined(parts: Sequence[Carried]) -> Tensor:
     """All changes in one; without a copy if they are side by side in memory."""
-    first, *others = (part.changes for part in parts)
-    for other in others:
-        same = first.untyped_storage().data_ptr() == other.untyped_storage().data_ptr()
-        if not same or first.data_ptr() + first.nbytes != other.data_ptr():
-            return torch.cat([part.changes for part in parts])
-        size = (len(first) + len(other), *first.shape[1:])
-        first = first.as_strided(size, first.stride(), first.storage_offset())
-    return first
+    changes = [part.changes for part in parts]
+    stores = {change.untyped_storage().data_ptr() for change in changes}
+    gaps = [one.data_ptr() + one.nbytes - two.data_ptr() for one, two in pairwise(changes)]
+    if len(stores) > 1 or any(gaps):
+        return torch.cat(changes)
+    first, size = changes[0], sum(map(len, changes))
+    return first.as_strided((size, *first.shape[1:]), first.stride(), first.storage_offset())
 
 
 def _overlap(first: Tensor, second: Tensor) -> bool:
@@ -345,16 +339,9 @@ def _nodes(parts: Iterable[slice], device: torch.device) -> Tensor:
     return torch.cat([torch.arange(part.start, part.stop) for part in parts]).to(device)
 
 
-def _by_node(target: Target, gradient: Tensor, shape: torch.Size) -> Tensor:
+def _by_node(target: Target, gradient: Tensor) -> Tensor:
     """The gradient at what a module reads, nodes x its shape, from that at what it gives."""
     if target.rows is None:
         return gradient[None]
     rows = target.rows.to(gradient.device)
-    flat = gradient.reshape(-1, gradient.shape[-1])[:, rows.flatten()]
-    by_node = flat.unflatten(1, rows.shape).transpose(0, 1)
-    return (by_node @ target.weight()).unflatten(1, shape[:-1])
-
-
-def _products(first: Tensor, second: Tensor) -> Tensor:
-    """All products of the rows of two stacks of tensors."""
-    return precise(first).flatten(1) @ precise(second).flatten(1).T
+    return torch.einsum("...nw,nwd->n...d", gradient[..., rows], target.weight())

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from deadhead.errors import MissingExtra
+from deadhead.errors import optional
 from deadhead.layout import Head, HeadLayout
 from deadhead.ranking.heatmap import altair, chart, html, printed
 
@@ -27,11 +27,7 @@ class Table(ABC):
 
     def frame(self) -> pandas.DataFrame:
         """The rows as a pandas DataFrame."""
-        try:
-            import pandas
-        except ImportError:
-            raise MissingExtra("pandas", "report", "a data frame") from None
-        return pandas.DataFrame(self.rows())
+        return optional("pandas", "report", "a data frame").DataFrame(self.rows())
 
 
 class HeadTable(Table):
@@ -121,18 +117,16 @@ class Effects(HeadTable):
         """A heat map (an altair chart) of layers x heads, or of heads x positions."""
         if all(position is None for _, position in self.values):
             return super().plot(title)
-        alt, panels = altair("a plot of effects"), []
-        blocks: dict[str, list[dict[str, Any]]] = {}
-        for row in self.rows():
-            blocks.setdefault(row["block"], []).append(row)
-        for block, rows in blocks.items():
-            heads = list(dict.fromkeys(row["head"] for row in rows))
-            panel = alt.Chart(alt.InlineData(values=rows)).mark_rect()
-            panel = panel.encode(
-                x=alt.X("position:O", axis=alt.Axis(labelAngle=0)),
-                y=alt.Y("head:N", scale=alt.Scale(domain=heads)),
-                color=alt.Color("effect:Q", scale=alt.Scale(scheme="viridis")),
-                tooltip=["head:N", "position:O", alt.Tooltip("effect:Q", format=".4f")],
-            )
-            panels.append(panel.properties(title=block, height=12 * len(heads)))
+        alt, rows = altair("a plot of effects"), self.rows()
+        squares = alt.Chart(height=alt.Step(12)).mark_rect()
+        squares = squares.encode(
+            x=alt.X("position:O", axis=alt.Axis(labelAngle=0)),
+            y=alt.Y("head:N", sort=None),
+            color=alt.Color("effect:Q", scale=alt.Scale(scheme="viridis")),
+            tooltip=["head:N", "position:O", alt.Tooltip("effect:Q", format=".4f")],
+        )
+        panels = []
+        for block in dict.fromkeys(row["block"] for row in rows):
+            values = [row for row in rows if row["block"] == block]
+            panels.append(squares.properties(data=alt.InlineData(values=values), title=block))
         return alt.hconcat(*panels).properties(title=title or self.title)

@@ -108,18 +108,13 @@ class EdgeEffects(Table):
                 raise ValueError("it holds something else")
             if stored["format"] != FORMAT:
                 raise ValueError(f"expected format {FORMAT}, got {stored['format']}")
-            rows = [[math.nan if v is None else v for v in row] for row in stored["effects"]]
-            sources, targets = tuple(stored["sources"]), tuple(stored["targets"])
-            return cls(
-                sources=sources,
-                targets=targets,
-                matrix=np.array(rows, dtype=float).reshape(len(targets), len(sources)),
-                **{name: stored[name] for name in NUMBERS},
-            )
-        except OSError as problem:
-            raise DataError(f"{path} cannot be read: {problem.strerror}.", again) from None
-        except (ValueError, KeyError, TypeError, RecursionError) as problem:
-            raise DataError(f"{path} is no file of edge effects: {problem}.", again) from None
+            ends: Any = {name: tuple(stored[name]) for name in ("sources", "targets")}
+            matrix = np.array(stored["effects"], dtype=float)  # null becomes nan
+            matrix = matrix.reshape(len(ends["targets"]), len(ends["sources"]))
+            return cls(**ends, matrix=matrix, **{name: stored[name] for name in NUMBERS})
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as problem:
+            why = getattr(problem, "strerror", None) or problem
+            raise DataError(f"{path} cannot be read as edge effects: {why}.", again) from None
 
     def plot(self, count: int = STRONGEST, title: str | None = None) -> Any:
         """Draw the strongest edges (an altair chart): layers from bottom to top.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -52,9 +53,6 @@ class Linear:
         self.leaves.append((part, leaf))
         return leaf.clone()
 
-    def at(self, site: Site) -> Callable[[Tensor], Tensor]:
-        return lambda context: self.leaf(site, context)
-
     def enter(self, stack: str) -> Callable[..., Any]:
         """The hook of a layer: the input of the first one of a stack is the embeddings."""
 
@@ -71,8 +69,8 @@ class Linear:
 
         return hook
 
-    def cut(self, path: str, module: nn.Module) -> Callable[[], None]:
-        """Have the output of a skipped module start a graph of its own; returns the undo."""
+    def cut(self, path: str, module: nn.Module, stack: ExitStack) -> None:
+        """Have the output of a skipped module start a graph of its own, until the stack ends."""
         inputs: list[Tensor] = []
 
         def started(value: Tensor) -> Tensor:
@@ -96,10 +94,8 @@ class Linear:
             leaf = self.leaf(path, first)
             return (leaf, *others) if isinstance(output, tuple) else leaf
 
-        undo = ExitStack()
-        undo.callback(module.register_forward_pre_hook(before, with_kwargs=True).remove)
-        undo.callback(module.register_forward_hook(after).remove)
-        return undo.close
+        stack.callback(module.register_forward_pre_hook(before, with_kwargs=True).remove)
+        stack.callback(module.register_forward_hook(after).remove)
 
 
 def _has_in_its_sum(output: Tensor, inputs: list[Tensor]) -> bool:
@@ -123,7 +119,7 @@ def linear(model: nn.Module, sites: list[Site], skipped: Iterable[str]) -> Itera
     with hooked(model, sites) as stack:
         for site in sites:
             if site.kept:
-                stack.callback(attach(site, run.at(site)))
+                stack.callback(attach(site, partial(run.leaf, site)))
             for use in site.uses:
                 for role, part in use.parts.items():
                     if role != "o" and is_linear(part.module):
@@ -133,7 +129,7 @@ def linear(model: nn.Module, sites: list[Site], skipped: Iterable[str]) -> Itera
         inside = tuple(use.path for site in sites for use in site.uses)
         for path in skipped:
             if path and not any(f"{other}.".startswith(f"{path}.") for other in inside):
-                stack.callback(run.cut(path, model.get_submodule(path)))
+                run.cut(path, model.get_submodule(path), stack)
         for layer in layers_around(model, sites):
             hook = layer.module.register_forward_pre_hook(run.enter(layer.stack), with_kwargs=True)
             stack.callback(hook.remove)

@@ -27,7 +27,9 @@ def logit(token: Tokens, position: Tokens = -1) -> Metric:
                 "load the model with a task class, or write a metric of its hidden states",
             )
         if logits.dim() > 2:
-            logits = _at(logits, _padding(outputs, batch), at)
+            real = positions_of(outputs, batch)
+            assert real is not None  # for mypy: logits have positions
+            logits = _at(logits, real.bool(), at)
         return _logits_of(number, logits)
 
     number, at = _numbers("a token", token), _numbers("a position", position)
@@ -77,41 +79,21 @@ def mean_of(values: Sequence[Tensor], run: str) -> float:
     return float(together.double().mean())
 
 
-def _padding(outputs: Any, batch: Batch) -> Tensor | None:
-    """Which positions are real; None where all are, which needs no answer from the device."""
-    decoder = getattr(outputs, "encoder_last_hidden_state", None) is not None
-    if not decoder and batch.get("attention_mask") is None:
-        return None
-    real = positions_of(outputs, batch)
-    return None if real is None else real.bool()
-
-
-def _at(logits: Tensor, real: Tensor | None, position: Tensor) -> Tensor:
-    """The logits at the position of each row."""
+def _at(logits: Tensor, real: Tensor, position: Tensor) -> Tensor:
+    """The logits at the position of each row; real: which positions are no padding."""
     _check("a position", position, len(logits))
-    if real is None and position.numel() == 1:
-        length, number = logits.shape[1], int(position)
-        if not -length <= number < length:
-            raise _outside(number, length)
-        return logits[:, number]
-    if real is None:
-        real = torch.ones(logits.shape[:2], dtype=torch.bool, device=logits.device)
     lengths = real.sum(1)
     at = position.to(lengths.device).expand_as(lengths)
     numbers = torch.where(at < 0, lengths + at, at)
-    outside = (numbers < 0) | (numbers >= lengths)
-    if bool(outside.any()):
-        row = int(outside.nonzero()[0])
-        raise _outside(int(at[row]), int(lengths[row]))
+    outside = ((numbers < 0) | (numbers >= lengths)).nonzero()
+    if len(outside):
+        row = int(outside[0])
+        raise DataError(
+            f"position {int(at[row])} is outside an example of {int(lengths[row])} tokens.",
+            "count over the tokens of each example without padding; -1 is the last one",
+        )
     places = (real.cumsum(1) > numbers[:, None]).long().argmax(1)
     return logits[torch.arange(len(logits), device=logits.device), places]
-
-
-def _outside(position: int, length: int) -> DataError:
-    return DataError(
-        f"position {position} is outside an example of {length} tokens.",
-        "count over the tokens of each example without padding; -1 is the last one",
-    )
 
 
 def _logits_of(tokens: Tensor, logits: Tensor) -> Tensor:

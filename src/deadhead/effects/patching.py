@@ -34,11 +34,12 @@ from deadhead.rankers.label_free import PerExample
 from deadhead.rankers.loss import examples_of, forward, on_device
 from deadhead.rankers.replay import Replay, replaying
 from deadhead.rankers.run import frozen, refuse_resampling
+from deadhead.registry.options import accepts
 
 from .effects import Effects, HeadAt
 from .metrics import Metric, mean_of, moved
 
-Positions = Literal["each"] | Iterable[int] | None
+Positions = Literal["each"] | Sequence[int] | None
 
 
 def patch_effects(
@@ -49,7 +50,7 @@ def patch_effects(
     *,
     into: Literal["corrupt", "clean"] = "corrupt",
     heads: Iterable[Head | str] | None = None,
-    positions: Positions = None,
+    positions: Literal["each"] | Iterable[int] | None = None,
     tokens: int | None = None,
     progress: bool | Progress = True,
 ) -> Effects:
@@ -136,7 +137,7 @@ class _Patching:
     sites: Sequence[Site]
     layout: HeadLayout
     metric: PerExample
-    positions: Sequence[int] | Literal["each"] | None
+    positions: Positions
     replay: Replay
     budget: int
 
@@ -202,19 +203,15 @@ class _Patching:
         }
 
 
-def _checked(positions: Positions) -> Sequence[int] | Literal["each"] | None:
-    if positions is None:
-        return None
-    if isinstance(positions, str) and positions == "each":
-        return "each"
-    listed = list(positions) if isinstance(positions, Iterable) else [None]
-    whole = [isinstance(p, int) and not isinstance(p, bool) for p in listed]
-    if isinstance(positions, str) or not listed or not all(whole):
+def _checked(positions: Any) -> Positions:
+    is_list = isinstance(positions, Iterable) and not isinstance(positions, str)
+    checked = [*positions] if is_list else positions
+    if checked == [] or not accepts(Positions, checked):
         raise DataError(
             f'`positions` expects "each" or a list of whole numbers, got {positions!r}.',
             'write positions="each", or positions=[3, -1]',
         )
-    return listed
+    return checked
 
 
 def _rows(outputs: Any, rows: slice, total: int) -> Any:

@@ -138,11 +138,10 @@ class _Patched(Run):
         for target in targets:
             changed = None if target.rows is None else self._patched_reads(target, slot)
             if changed is not None and target.rows is not None:
-                shift = (changed - self.tensors[slot]).flatten(1, -2)
-                by_node = (shift @ target.weight().transpose(1, 2)).transpose(0, 1).flatten(1)
+                shift = changed - self.tensors[slot]
+                by_node = torch.einsum("n...d,nwd->...nw", shift, target.weight())
                 rows = target.rows.flatten().to(output.device)
-                moved_rows = torch.zeros_like(output).flatten(0, -2).index_copy(1, rows, by_node)
-                output = output + moved_rows.view_as(output)
+                output = output.index_add(-1, rows, by_node.flatten(-2))
         return output
 
     def _patched_reads(self, target: Target, slot: int) -> Tensor | None:

@@ -42,16 +42,8 @@ class Step(NamedTuple):
     @property
     def is_addition(self) -> bool:
         """Whether it adds two followed tensors, as layers add to the stream."""
-        return self._adds and len(self.inputs) == 2
-
-    @property
-    def adds_constant(self) -> bool:
-        """Whether it adds what is not followed to a followed tensor, such as positions."""
-        return self._adds and [isinstance(arg, Slot) for arg in self.args].count(True) == 1
-
-    @property
-    def _adds(self) -> bool:
-        return getattr(self.function, "__name__", "") in ADDITIONS and not self.kwargs
+        name = getattr(self.function, "__name__", "")
+        return name in ADDITIONS and not self.kwargs and len(self.inputs) == 2
 
 
 class Tape(TorchFunctionMode):
