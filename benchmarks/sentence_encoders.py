@@ -57,7 +57,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 ONCE = ("whole", "whole, int8", "first half of the layers")  # nothing is drawn
 SHAPES = ((1, 32), (32, 128))
-PAUSE = 0.05  # seconds before each timed call
+PAUSE = 0.05  # seconds before each timed call, until the threads of the last one sleep
+TURN = 0.2  # seconds of each turn of a short call
 RUNTIMES = ("PyTorch", "ONNX Runtime", "ONNX Runtime int8")
 
 
@@ -208,8 +209,9 @@ def speed(options: argparse.Namespace) -> None:
         models[Path(other).name] = load(other).eval()
     with tempfile.TemporaryDirectory() as place:
         graphs = options.graphs or Path(place)
+        small = min(models.values(), key=lambda model: model.config.vocab_size)
         for (batch, length), runtime in product(SHAPES, RUNTIMES):
-            feed = inputs(models["whole"], batch, length)
+            feed = inputs(small, batch, length)  # tokens that every model knows
             calls = [partial(_run, models["whole"], feed)]
             calls += [_call(model, runtime, feed, graphs / key) for key, model in models.items()]
             first, *others = in_turns(calls, options.rounds)
@@ -231,16 +233,22 @@ def speed(options: argparse.Namespace) -> None:
 def in_turns(calls: list[Callable[[], Any]], rounds: int) -> list[list[float]]:
     """The seconds that each call takes in each round, behind a round that does not count.
 
-    Threads of ONNX Runtime wait actively for a while after a run, and slow down what runs next: a
-    whole MiniLM in PyTorch took three times as long. So there is a pause before each call.
+    In a turn, short calls are repeated until the time is up, behind one that does not count.
     """
     times: list[list[float]] = [[] for _ in calls]
     for _ in range(1 + rounds):
         for call, seconds in zip(calls, times, strict=True):
             time.sleep(PAUSE)
-            start = time.perf_counter()
+            number, start = 0, time.perf_counter()
             call()
-            seconds.append(time.perf_counter() - start)
+            if (elapsed := time.perf_counter() - start) > TURN:
+                seconds.append(elapsed)
+                continue
+            start = time.perf_counter()
+            while (elapsed := time.perf_counter() - start) < TURN:
+                call()
+                number += 1
+            seconds.append(elapsed / number)
     return [seconds[1:] for seconds in times]
 
 
@@ -261,6 +269,8 @@ def _call(
         exported(graphs / "model", onnx=file, int8="int8" in runtime)
     threads = onnxruntime.SessionOptions()
     threads.intra_op_num_threads = torch.get_num_threads()
+    # else its threads wait actively after a run: a whole MiniLM in PyTorch took three times as long
+    threads.add_session_config_entry("session.force_spinning_stop", "1")
     session = onnxruntime.InferenceSession(str(file), threads)
     zeros = torch.zeros_like(feed["input_ids"])  # types of tokens
     arrays = {i.name: feed.get(i.name, zeros).numpy() for i in session.get_inputs()}

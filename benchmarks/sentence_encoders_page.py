@@ -1,10 +1,11 @@
 """The table, the figure and the appendix of `sentence_encoders.py`. Loads no torch.
 
     python benchmarks/sentence_encoders_page.py QUALITY.json CAPTIONS.json SPEED.json [SPEED.json]
-                                                --page PAGE.md --figure FILE.svg --csv FILE.csv
+                                                --page PAGE.md --figure FILE.svg
+                                                --scores FILE.csv --speeds FILE.csv
 
 Scores are means over the draws of calibration texts, less that of the whole model of the same
-name. Speed-ups are those of the first draw.
+name, with half of the 95 % interval. Speed-ups are those of the first draw.
 """
 
 from __future__ import annotations
@@ -14,28 +15,31 @@ import csv
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from statistics import fmean, stdev
+from statistics import fmean
 from typing import Any
 
 from page import fill, markdown
 
+from deadhead.papers.claims.rule import interval
 from deadhead.report.figures.charts import DOT, Chart, categories, distinct, field, whole
 
 RETRIEVAL = "scifact"
 WHOLE, HALF = "whole", "50 % of the MACs"
-CAPTIONS = {True: "the same, captions alone", False: "the same, without general texts"}
-CONTROLS = ("50 % of the MACs, random units", "half of the heads, random")
-SHARES = ("whole", "75 % of the MACs", HALF, "40 % of the MACs")  # a line of the figure
-FRONT, SHORT = "32x128", "1x32"
-SPEEDS = {
-    "PyTorch": ("PyTorch", FRONT),
-    "ONNX": ("ONNX Runtime", FRONT),
-    "int8": ("ONNX Runtime int8", FRONT),
-    "one sentence, PyTorch": ("PyTorch", SHORT),
-    "one sentence, int8": ("ONNX Runtime int8", SHORT),
-}
-TITLES = ["left of the model", "draws", "parameters", "STS", "SciFact", *SPEEDS]
+SHARES = (WHOLE, "75 % of the MACs", HALF, "40 % of the MACs")  # a line of the figure
+CONTROLS = (f"{HALF}, random units",)
+INT8 = ", int8"
+ROWS = (
+    *SHARES, "half of the heads", "a quarter of the heads", "half of the neurons", *CONTROLS,
+    WHOLE + INT8, HALF + INT8, "first half of the layers",
+)  # fmt: skip
+SHORT = {
+    "half of the heads": "heads 1/2", "a quarter of the heads": "heads 1/4",
+    "half of the neurons": "neurons 1/2",
+}  # fmt: skip
+TIMES = {"PyTorch": "32x128", "ONNX Runtime": "32x128", "one sentence": "1x32"}
+TITLES = ["kept", "draws", "STS", "SciFact", *TIMES]
 Row = dict[str, Any]
+Key = tuple[str, str, str, str]  # model, setting, runtime, shape
 
 
 def of_file(file: Path) -> list[Row]:
@@ -54,69 +58,73 @@ def changes(rows: Sequence[Row], base: Row) -> list[dict[str, float]]:
     return [{name: value - start[name] for name, value in measures(row).items()} for row in rows]
 
 
-def settings_of(
-    model: str, quality: Sequence[Row], captions: Sequence[Row]
-) -> dict[str, list[Row]]:
-    """The rows of each line of the table: those of one setting, and those of captions below."""
-    own = [row for row in quality if row["model"] == model]
-    found: dict[str, list[Row]] = {}
-    for setting in distinct(own, "setting"):
-        found[setting] = [row for row in own if row["setting"] == setting]
-        if setting == HALF:
-            for guard, name in CAPTIONS.items():
-                same = [r for r in captions if r["model"] == model and r["guard"] == guard]
-                if same:
-                    found[name] = same
-    return found
-
-
-def spread(values: Sequence[float]) -> str:
+def with_interval(values: Sequence[float]) -> str:
     text = f"{fmean(values):+.1f}"
-    return text + (f" ±{stdev(values):.1f}" if len(values) > 1 else "")
+    return text + (f" ± {interval(values):.1f}" if len(values) > 2 else "")
 
 
-def table(model: str, found: dict[str, list[Row]], speed: dict[Any, Row]) -> str:
-    (base,) = found[WHOLE]
+def table(rows: Sequence[Row], speed: dict[Key, Row]) -> str:
     lines = []
-    for setting, rows in found.items():
-        if setting == WHOLE:
-            scores = [f"{value:.1f}" for value in measures(base).values()]
-        else:
-            deltas = changes(rows, base)
-            scores = [spread([delta[name] for delta in deltas]) for name in deltas[0]]
-        sizes = rows[0].get("sizes")
-        left = f"{sizes['parameters'][1] / sizes['parameters'][0]:.2f}" if sizes else ""
-        times = [speed.get((model, setting, *place)) for place in SPEEDS.values()]
-        fast = ["" if row is None else f"{row['speedup']:.2f}" for row in times]
-        lines.append([setting, str(len(rows)), left, *scores, *fast])
+    for model in distinct(rows, "model"):
+        own = [row for row in rows if row["model"] == model]
+        (base,) = (row for row in own if row["setting"] == WHOLE)
+        lines.append([f"**{model}**", "", *(f"{v:.1f}" for v in measures(base).values())])
+        for setting in ROWS:
+            draws = [row for row in own if row["setting"] == setting]
+            if not draws:
+                continue
+            apart = changes(draws, base)
+            scores = [with_interval([change[name] for change in apart]) for name in apart[0]]
+            if setting == WHOLE:
+                lines[-1] += speeds(model, setting, speed)
+            else:
+                lines.append([setting, str(len(draws)), *scores, *speeds(model, setting, speed)])
+        for other in distinct(rows, "model"):
+            if (model, other, "PyTorch", "32x128") in speed:
+                (small,) = (r for r in rows if r["model"] == other and r["setting"] == WHOLE)
+                (change,) = changes([small], base)
+                scores = [f"{value:+.1f}" for value in change.values()]
+                lines.append([f"{other} instead", "", *scores, *speeds(model, other, speed)])
     return markdown(TITLES, lines)
 
 
-def figure(found: dict[str, dict[str, list[Row]]], speed: dict[Any, Row]) -> Chart:
-    """Quality against the time of a batch in ONNX Runtime, a line for each model and precision."""
+def speeds(model: str, setting: str, speed: dict[Key, Row]) -> list[str]:
+    """How many times as fast as the whole model in PyTorch, for each column."""
+    cells = []
+    for name, shape in TIMES.items():
+        runtime = "PyTorch" if name == "PyTorch" else "ONNX Runtime"
+        if setting.endswith(INT8):
+            runtime += " int8"
+        row = speed.get((model, setting.removesuffix(INT8), runtime, shape))
+        cells.append("" if row is None or setting in CONTROLS else f"{row['speedup']:.1f}")
+    return cells
+
+
+def figure(rows: Sequence[Row], speed: dict[Key, Row]) -> Chart:
+    """Quality against the time of a batch in ONNX Runtime, a line for each model."""
     points = []
-    for model, settings in found.items():
-        for setting, rows in settings.items():
-            for runtime, note in (("ONNX Runtime", ""), ("ONNX Runtime int8", ", int8")):
-                time = speed.get((model, setting, runtime, FRONT))
-                scored = settings.get(f"{setting}{note}", []) if note else rows
-                if time is None or not scored or (note and setting not in (WHOLE, HALF)):
-                    continue
-                line = setting in SHARES and not note
-                kind = "random units" if setting in CONTROLS else f"{model}{note}"
-                for name in ("STS", "SciFact"):
-                    points.append(
-                        {
-                            "measure": name, "kind": kind, "line": line,
-                            "milliseconds": time["milliseconds"], "name": setting,
-                            "score": round(fmean(measures(row)[name] for row in scored), 2),
-                        }
-                    )  # fmt: skip
+    for model in distinct(rows, "model"):
+        for setting in ROWS:
+            runtime = "ONNX Runtime" + (" int8" if setting.endswith(INT8) else "")
+            time = speed.get((model, setting.removesuffix(INT8), runtime, "32x128"))
+            draws = [r for r in rows if (r["model"], r["setting"]) == (model, setting)]
+            if time is None or not draws or setting.startswith("first"):
+                continue  # half as deep is 50 points below, and would flatten the rest
+            kind = f"{model}{INT8}" if setting.endswith(INT8) else model
+            for name in ("STS", "SciFact"):
+                points.append(
+                    {
+                        "measure": name, "kind": kind, "line": setting in SHARES,
+                        "milliseconds": time["milliseconds"],
+                        "name": SHORT.get(setting, setting.partition(" of ")[0].partition(",")[0]),
+                        "score": round(fmean(measures(row)[name] for row in draws), 2),
+                    }
+                )  # fmt: skip
     kinds = distinct(points, "kind")
     places = {
         "x": field("milliseconds", "Q", "milliseconds of a batch of 32", scale={"type": "log"}),
         "y": field("score", "Q", "points", scale={"zero": False}),
-        "color": field("kind", "N", "", scale=categories(kinds, grey=["random units"])),
+        "color": field("kind", "N", "", scale=categories(kinds)),
     }
     line = {"transform": [{"filter": "datum.line"}], "mark": {"type": "line"}, "encoding": places}
     dots = {"mark": DOT, "encoding": places}
@@ -136,36 +144,35 @@ def main() -> None:
     parser.add_argument("speed", type=Path, nargs="+")
     parser.add_argument("--page", type=Path)
     parser.add_argument("--figure", type=Path)
-    parser.add_argument("--csv", type=Path)
+    parser.add_argument("--scores", type=Path)
+    parser.add_argument("--speeds", type=Path)
     options = parser.parse_args()
     quality, captions = of_file(options.quality), of_file(options.captions)
     times = [row for file in options.speed for row in of_file(file)]
     speed = {(r["model"], r["setting"], r["runtime"], r["shape"]): r for r in times}
-    models = distinct(quality, "model")
-    found = {model: settings_of(model, quality, captions) for model in models}
-    tables = [f"**{model}**\n\n{table(model, found[model], speed)}" for model in models]
+    text = table(quality, speed)
     if options.page:
-        fill(options.page, Path(__file__).name, tables)
+        fill(options.page, Path(__file__).name, [text])
     else:
-        print("\n\n".join(tables))
+        print(text)
     if options.figure:
         from deadhead.report.export import PRINT, _drawers
 
-        chart = {**figure(found, speed), "config": PRINT}
+        chart = {**figure(quality, speed), "config": PRINT}
         options.figure.write_text(_drawers()["svg"](chart), encoding="utf-8")
-    if options.csv:
-        write(options.csv, [*quality, *captions])
+    if options.scores:
+        names = ("model", "setting", "texts", "guard", "draw", "seconds")
+        lines = [{**{n: row.get(n) for n in names}, **row["scores"]} for row in quality + captions]
+        write(options.scores, lines)
+    if options.speeds:
+        write(options.speeds, [{**row, "half": "{} to {}".format(*row["half"])} for row in times])
 
 
 def write(file: Path, rows: Sequence[Row]) -> None:
-    """All scores, a line for each draw."""
-    names = ["model", "setting", "texts", "guard", "draw", "seconds"]
-    sets = list(rows[0]["scores"])
     with file.open("w", encoding="utf-8", newline="") as stream:
-        out = csv.writer(stream, lineterminator="\n")
-        out.writerow([*names, *sets])
-        for row in rows:
-            out.writerow([*(row.get(name) for name in names), *(row["scores"][s] for s in sets)])
+        writer = csv.DictWriter(stream, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
 
 
 if __name__ == "__main__":
