@@ -5,6 +5,7 @@ import copy
 import numpy as np
 import pytest
 import torch
+from transformers import T5EncoderModel, UMT5EncoderModel
 
 from architectures.tiny import tiny
 from deadhead import edge_effects, path_effects, prune
@@ -16,6 +17,7 @@ from deadhead.forward import forward
 from deadhead.rankers.batches import check_pairs
 from deadhead.verify.inputs import batch_for
 from near_pairs import difference, near_pair
+from tiny_models import build_class
 
 # norms before the layers, grouped heads, norms behind them, both blocks, both in parallel, and
 # embeddings that are one tensor for all examples
@@ -238,6 +240,18 @@ def test_a_model_whose_stream_is_unknown_is_refused(family, why):
     with pytest.raises(UnsupportedModel, match=why) as problem:
         edge_effects(model, batch, batch, difference)
     assert "patch_effects" in problem.value.hint
+
+
+@pytest.mark.parametrize("kind", [T5EncoderModel, UMT5EncoderModel])
+def test_an_encoder_of_two_texts_alone_has_one_input(kind):
+    """Its table is not the one that the model names, or its config says that it has a decoder."""
+    model = build_class(kind)
+    clean = {"input_ids": torch.arange(5, 15)[None]}
+    corrupt = {"input_ids": clean["input_ids"].flip(1)}
+    effects = edge_effects(model, clean, corrupt, difference, progress=False)
+    assert effects.sources[0] == "encoder.input"
+    assert "decoder.input" not in effects.sources
+    assert max(abs(value) for value in effects.highest(1).values()) > 1e-4
 
 
 def test_a_compiled_model_is_refused():

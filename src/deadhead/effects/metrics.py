@@ -123,7 +123,8 @@ def _numbers(what: str, numbers: Tokens) -> Tensor:
 def _no_number(what: str, numbers: Any, examples: str = "example") -> DataError:
     return DataError(
         f"expected {what} as a whole number, or one for each {examples}, got {numbers!r}.",
-        "tokenizer.convert_tokens_to_ids gives the number of a token; -1 is the last position",
+        "tokenizer.convert_tokens_to_ids gives the number of a token; -1 is the last position; "
+        "ablation and shapley run copies of a batch and take one number for all",
     )
 
 

@@ -18,7 +18,6 @@ import torch
 from torch import Tensor, nn
 
 from deadhead.errors import UnsupportedModel
-from deadhead.forward import is_encoder_decoder
 from deadhead.heads.discover import layout_of, search
 from deadhead.heads.parts import Part, bare, is_linear, out_axis
 from deadhead.heads.site import Site
@@ -86,10 +85,10 @@ class Nodes:
         _refuse(model, skipped)
         self.layout = layout_of([site for site in self.sites if site.kind == "heads"])
         self.tables = _tables(model)
-        blocks = ("encoder", "decoder") if is_encoder_decoder(model) else self.layout.blocks[:1]
+        blocks = [block for block in ("encoder", "decoder") if block in self.layout.blocks]
         self.inputs = [  # an encoder-decoder looks up its tokens twice
             Source(names=(f"{block}.input",), order=(-1, number))
-            for number, block in enumerate(blocks)
+            for number, block in enumerate(blocks or self.layout.blocks[:1])
         ]
         self.sources: dict[nn.Module, Source] = {}
         self.targets: dict[nn.Module, list[Target]] = {}
@@ -187,12 +186,10 @@ def _check_plain(site: Site, role: str) -> None:
 
 def _tables(model: Any) -> list[nn.Module]:
     """The modules that look up the embeddings of the inputs."""
-    parts = [model]
-    if is_encoder_decoder(model):
-        parts += [getattr(model, name, lambda: None)() for name in ("get_encoder", "get_decoder")]
     tables: dict[nn.Module, None] = {}
-    for part in parts:
+    for name in ("", "get_encoder", "get_decoder"):
         try:
+            part = getattr(model, name)() if name else model
             table = part.get_input_embeddings()
         except (AttributeError, NotImplementedError):
             continue
