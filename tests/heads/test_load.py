@@ -13,6 +13,7 @@ from folders import config_of, edit_config, edit_record, edit_weights
 
 from deadhead.errors import FolderError, UnsupportedModel
 from deadhead.heads import discover, load, prune, save
+from deadhead.heads.load import skeleton
 from tiny_models import build
 
 
@@ -84,6 +85,13 @@ def test_a_damaged_folder_is_refused(damage, text, folder):
         load(folder)
     assert text in error.value.message, error.value.message
     assert error.value.hint
+
+
+def test_a_model_that_cannot_be_built_is_refused_before_its_weights_are_read(folder):
+    edit_config(folder, pad_token_id=10**6)
+    for read in (load, skeleton):
+        with pytest.raises(FolderError, match="cannot be loaded: Padding_idx must be within"):
+            read(folder)
 
 
 @pytest.mark.parametrize(

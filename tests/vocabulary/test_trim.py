@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 import transformers
+from tokenizers.processors import TemplateProcessing
 from trained_tokenizers import sentences, trained
 
 from deadhead import load, prune, save, trim_vocabulary
@@ -201,6 +202,15 @@ def an_unknown_special_token(model, tokenizer):
     return tokenizer, ENGLISH
 
 
+def a_special_token_without_an_embedding(model, tokenizer):
+    model.resize_token_embeddings(len(tokenizer))
+    tokenizer = copy.deepcopy(tokenizer)
+    backend = tokenizer.backend_tokenizer
+    backend.add_special_tokens(["[NOSEP]"])
+    backend.post_processor = TemplateProcessing("$0 [NOSEP]", None, [("[NOSEP]", 500)])
+    return tokenizer, ENGLISH
+
+
 def a_forced_token(model, tokenizer):
     model.generation_config = SimpleNamespace(sequence_bias=[[[5], 1.0]])
     return tokenizer, ENGLISH
@@ -224,6 +234,7 @@ def two_vocabularies(model, tokenizer):
         (another_model, DataError, "has 500 sub-words and the model knows 300"),
         (a_smaller_tokenizer, DataError, "has only 500 tokens and the model knows 4,000"),
         (an_unknown_special_token, DataError, "config has sep_token_id = 503, which is no token"),
+        (a_special_token_without_an_embedding, DataError, "adds [NOSEP] to each text"),
         (a_forced_token, UnsupportedModel, "sequence_bias"),
         (an_output_of_its_own, UnsupportedModel, "cls.predictions.bias is not understood"),
         (two_vocabularies, UnsupportedModel, "got decoder_vocab_size = 77"),

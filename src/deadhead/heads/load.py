@@ -2,7 +2,8 @@
 
 import re
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -151,24 +152,30 @@ def _read(
         )
     cuts_first = saved.is_pruned and not saved.padded
     kwargs = {**kwargs, "use_safetensors": True}  # whatever the caller says
-    try:
-        with quiet():  # `_check_weights` raises what transformers would print
-            reader = cutting_class(cls, saved, cut_sites) if cuts_first else cls
-            model, report = reader.from_pretrained(
-                saved.folder,
-                config=config,
-                dtype=dtype,
-                output_loading_info=True,
-                ignore_mismatched_sizes=True,
-                **kwargs,
-            )
-    except FAULTS as problem:
-        raise FolderError(
-            f"the model in {saved.folder} cannot be loaded: {first_line(problem)}",
-            hint_for_pickles(problem) or "save or download the folder again",
-        ) from problem
+    with _named(saved.folder), quiet():  # `_check_weights` raises what transformers would print
+        reader = cutting_class(cls, saved, cut_sites) if cuts_first else cls
+        model, report = reader.from_pretrained(
+            saved.folder,
+            config=config,
+            dtype=dtype,
+            output_loading_info=True,
+            ignore_mismatched_sizes=True,
+            **kwargs,
+        )
     model.__class__ = cls
     return model, report
+
+
+@contextmanager
+def _named(folder: str | Path) -> Iterator[None]:
+    """Raise what transformers and torch say of a broken folder with the name of the folder."""
+    try:
+        yield
+    except FAULTS as problem:
+        raise FolderError(
+            f"the model in {folder} cannot be loaded: {first_line(problem)}",
+            hint_for_pickles(problem) or "save or download the folder again",
+        ) from problem
 
 
 def cutting_class(cls: Any, saved: Saved, cut_sites: list[Site]) -> Any:
@@ -372,7 +379,7 @@ def skeleton(name: str | Path, *, auto: Any = None, dtype: Any = None) -> Any:
     if saved.is_pruned and not saved.padded:
         cls = cutting_class(cls, saved, [])
     precision = stored_dtype(name) if dtype in (None, "auto") else dtype_named(dtype)
-    with torch.device("meta"), quiet():
+    with _named(folder), torch.device("meta"), quiet():
         model = cls._from_config(config, dtype=precision or getattr(config, "dtype", None))
     if saved.padded:
         cut_saved_heads(model, saved)

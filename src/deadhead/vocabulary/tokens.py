@@ -35,8 +35,8 @@ def check_tokenizer(model: Any, tokenizer: Any, owner: str) -> None:
     """Raise an error if the tokenizer belongs to another model.
 
     It has more sub-words than the model has embeddings, or far fewer. Some fewer are usual, the
-    more where embeddings were rounded up. Added tokens do not count as too many: some models were
-    never trained with theirs.
+    more where embeddings were rounded up. Added tokens do not count as too many, unless they are
+    added to each text: some models were never trained with theirs.
     """
     if (rows := embedding_rows(model)) is None:
         return
@@ -48,6 +48,12 @@ def check_tokenizer(model: Any, tokenizer: Any, owner: str) -> None:
         message = f"the tokenizer of {owner} has only {len(tokenizer):,} tokens"
         hint = f"{BELONGS}, or drop the embeddings of no token: model.resize_token_embeddings"
         raise DataError(f"{message} and the model knows {rows:,}.", hint)
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    around = [] if backend is None else backend.encode("").ids
+    if beyond := [number for number in around if number >= rows]:
+        token = tokenizer.convert_ids_to_tokens(beyond[0])
+        message = f"the tokenizer of {owner} adds {token} to each text"
+        raise DataError(f"{message}, which is no token of the model.", BELONGS)
 
 
 class Tokens:
