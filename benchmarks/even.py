@@ -50,13 +50,15 @@ def measure(options: argparse.Namespace) -> None:
     data = ShrinkData(
         task=None if options.text else options.task, languages=options.lang or [TEXT], text=options.text,
         examples=options.examples, scored=20, max_length=options.max_length,
-        where={"root": options.data, "source": None},
+        where={"root": options.data, "source": None}, guard=False,
     )  # fmt: skip
     metric = load_data(options.task, options.lang or None, "test", root=options.data).task.metric
+    whole = None
     for target in options.targets or TARGETS:
         if target in known:
             continue
-        scores, seconds = {"whole": score(options.model, options)}, []
+        whole = whole or score(options.model, options)
+        scores, seconds = {"whole": whole}, []
         for name in ("free", "even"):
             with tempfile.TemporaryDirectory() as place:
                 settings, begin = {**TARGETS[target], "even": name == "even"}, time.perf_counter()

@@ -87,6 +87,18 @@ RUNS = [
         },
     ),
     Run(
+        "shrink_lm_ways",
+        "--model {decoder} --train {text} --text {text} --folder {work}",
+        constants={
+            "WAYS": {
+                "heads and neurons": {"windows": 4},
+                "gradients": {"windows": 4, "repair": "gradient"},
+                "LoRA": {"windows": 4, "trained": 2},
+            },
+            "SCORED": 2,
+        },
+    ),
+    Run(
         "even",
         "--model {decoder} --task lm --data {texts} --max-length 16 --examples 16",
         constants={"TARGETS": {"half": {"neurons": 0.5}}},
