@@ -31,7 +31,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from deadhead import edge_effects
 from deadhead.layout import spans
 
-FEW = 100  # of the strongest edges
+FEW = 100  # the strongest edges
 
 
 def without_groups(model: Any) -> Any:

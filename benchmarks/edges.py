@@ -29,7 +29,7 @@ WORDS = 1000  # a small vocabulary, so that the layers and not the logits take t
 METRIC = logit_difference(5, 6)
 GOALS = {"time": 4.0, "memory": 3.0, "steps": 1.2}
 STEPS = 5
-RESET = Path("/proc/self/clear_refs")  # of Linux with glibc
+RESET = Path("/proc/self/clear_refs")  # Linux with glibc has it
 
 
 def build(family: str, width: int, device: str) -> Any:

@@ -33,7 +33,7 @@ from typing import Any
 import torch
 
 Batches = Sequence[dict[str, torch.Tensor]]
-CLOSE = 1e-3  # of the loss of the whole model, which the environment of a peer must give as well
+CLOSE = 1e-3  # share of the full model's loss by which a peer's environment may differ
 
 
 def torch_pruning(model: Any, batches: Batches, share: float, importance: str) -> Any:

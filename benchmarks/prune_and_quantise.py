@@ -60,7 +60,7 @@ SMALLER_TAGGER: dict[str, dict[str, Any]] = {
 GGUF_TYPES = ("f16", "q8_0", "q4_0")
 TAGGER_TYPES = ("f16", "int8")
 CALIBRATION, SCORED, BATCH = 8, 8, 2  # windows
-EXAMPLES = 200  # of tagging, to calibrate
+EXAMPLES = 200  # sentences to calibrate on
 EVERY = 4  # sentence of the test set is scored
 SENTENCES = 20  # of a block
 

@@ -10,7 +10,7 @@ from shrink_curves_rows import EPOCH, HIGHEST, LOWEST, REPAIRED, RETRAINED, WHOL
 
 from deadhead.errors import DeadheadError, unknown_name
 
-METHODS = {  # of choosing: the rankers score heads only
+METHODS = {  # how to choose; the rankers score heads only
     "heads": ("random", LOWEST, "taylor", "fisher", "kwon", "reconstruction"),
     "neurons": ("random", "fisher", "kwon", "reconstruction"),
     "both": ("random", "fisher", "kwon", "reconstruction"),

@@ -35,7 +35,7 @@ UNITS = ("heads", "neurons", "both")
 REPAIRED = ("cut", "mean", "refit")  # without any training
 TRAINED = (f"cut{EPOCH}", f"refit{EPOCH}", RETRAINED)
 TREATMENTS = (*REPAIRED, *TRAINED)
-SEEDS = 5  # of most cells; others name their number
+SEEDS = 5  # for most cells; others name their number
 Row = dict[str, Any]
 Key = tuple[str, str, int, str]  # units, choice, share, treatment
 
@@ -111,7 +111,7 @@ def with_auto(rows: Sequence[Row]) -> list[Row]:
         }
         if losses.keys() == {*AUTO}:
             best = min(losses, key=losses.__getitem__)
-            # of trained rows not every method has one, so their mean would be of chosen seeds
+            # not every method has trained rows, so their mean would be one of chosen seeds
             own = (row for row in group[best] if row["treatment"] in REPAIRED)
             kept += [{**row, "choice": "auto"} for row in own]
     return [*rows, *kept]

@@ -44,7 +44,7 @@ LONG_BATCH = 64  # without them, and without logits: a refit stops before these
 TRAIN_BATCH = 16
 TRAINED = f"refit{EPOCH}"
 TREATMENTS = (*REPAIRED, TRAINED)
-DRAWS = 5  # of most cells; others name their number
+DRAWS = 5  # for most cells; others name their number
 PARTS: dict[str, tuple[Part, ...]] = {
     units: (Part(units, METHODS[units], SHARES, REPAIRED),) for units in METHODS
 }

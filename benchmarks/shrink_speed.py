@@ -23,7 +23,7 @@ from transformers import BertConfig, BertModel
 from deadhead import shrink
 
 SPEEDUPS = "1.25,1.5,2,3"
-GOAL = 0.1  # of the target: the most that the measured speed-up may differ
+GOAL = 0.1  # share of the target by which the measured speed-up may differ
 TOKENS = 16
 
 

@@ -39,7 +39,7 @@ from deadhead.studies.store.records import Record
 from deadhead.studies.trial import Trial, digest
 
 PACKAGES = ("deadhead", "numpy", "pandas")
-RUNS = 5  # of everything that reads records
+RUNS = 5  # for everything that reads records
 NO_GOAL = ("run again", "processor")
 GOALS = {"ms per trial": 5.0, "MB": 8.0, "s": 3.0}  # the most, by unit
 SEARCH_GOAL = 8.0  # s: each record has twice the numbers, and there are searches and claims

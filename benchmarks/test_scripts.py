@@ -31,7 +31,7 @@ class Run(NamedTuple):
     arguments: str  # names in braces are files and folders of `inputs`
     results: tuple[str, ...] = ()
     since: str = ""  # a key that the script writes since then
-    constants: Mapping[str, Any] = MappingProxyType({})  # of the script, for this run
+    constants: Mapping[str, Any] = MappingProxyType({})  # constants of the script, for this run
 
 
 # Scripts that a file of tests runs by their functions, and those that run inside another one.

@@ -107,5 +107,5 @@ def test_the_figure_is_written_beside_the_table(run, script, tmp_path, capsys):
         script.main()
     svg = file.read_text(encoding="utf-8")
     assert "random, refitted, one epoch (" in svg
-    assert "only cut" not in svg  # of units that fisher chose, which were not measured
+    assert "only cut" not in svg  # units by fisher were not measured with it
     assert "| heads | random | refit |" in capsys.readouterr().out

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-ROWS = 40  # of each dev and test set
+ROWS = 40  # in each dev and test set
 
 
 def clear_caches():

@@ -132,7 +132,7 @@ def _read(
     except DeadheadError as problem:
         return (
             f"{name}: {problem.message} ({what})" if others is not None else ""
-        )  # of study.json alone a reader may refuse a study
+        )  # only for study.json may a reader refuse a study
     except Exception as problem:
         return f"{name}: {problem!r:.150} ({what})"
     return ""

@@ -66,7 +66,7 @@ def test_gates_of_examples_and_numbers_empty_a_layer_too():
     with gated(model, dict.fromkeys(removed, 0.0), drop_output_bias=True):
         assert apart([masked], answers(model)) == 0
     gates = torch.ones(2, 2, 4)
-    gates[1, 0] = 0  # of the second example
+    gates[1, 0] = 0  # in the second example
     with gated(model, gates, drop_output_bias=True):
         (mixed,) = answers(model)
     assert float((mixed[0] - whole[0]).abs().max()) < 1e-9

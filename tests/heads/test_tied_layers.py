@@ -135,7 +135,7 @@ def test_a_block_without_heads_generates_with_a_cache(tmp_path):
     prune(model, heads)
     torch.testing.assert_close(answer(model), masked)
     assert torch.equal(model.generate(**prompt), tokens)
-    # of each token, a key and a value of width 8 in 8 bytes; in four layers of four heads
+    # for each token, a key and a value of width 8 in 8 bytes; in four layers of four heads
     assert cache == 4 * 4 * 2 * 8 * 8
     assert cache_bytes(model) == 2 * 2 * 8 + 2 * 3 * 2 * 8 * 8
     folder = save(model, tmp_path / "small")

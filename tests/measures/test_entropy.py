@@ -12,7 +12,7 @@ from deadhead.measures import MeasureInputs, measure
 from deadhead.measures.entropy import entropy
 from deadhead.registry.options import OptionError
 
-LENGTHS = (6, 3, 2)  # of three sentences, padded to 6
+LENGTHS = (6, 3, 2)  # three sentences, padded to 6
 
 
 def bert():
@@ -61,7 +61,7 @@ def test_a_head_keeps_its_entropy_when_its_gate_is_closed_and_its_name_when_othe
         assert entropy(model, [data])["encoder.2.1"] == pytest.approx(whole["encoder.2.1"])  # not 0
     prune(
         model, ["encoder.2.0", "encoder.2.1", "encoder.2.3"]
-    )  # of the last layer, so that nothing below changes
+    )  # the last layer's, so that nothing below changes
     result = entropy(model, [data])
     assert result == pytest.approx(
         {head: value for head, value in whole.items() if head in result}, rel=1e-5

@@ -66,7 +66,7 @@ def test_the_distance_is_that_of_starts_plus_that_of_ends(family):
     model = build(family)
     (batch,) = with_loss(model, [padded()], "self", False, 0)
     with torch.no_grad():
-        assert example_losses(model, batch).abs().max() < 1e-12  # of the unchanged model
+        assert example_losses(model, batch).abs().max() < 1e-12  # the unchanged model
         for head in list(discover(model))[::3]:
             with gated(model, closed=[head]):
                 values = example_losses(model, batch)
@@ -191,7 +191,7 @@ def test_ranked_by_labels_batched_is_one_by_one(method):
 def test_the_gradient_of_a_gate_is_a_finite_difference():
     model, (right, _) = build("bert"), positions()
     batch = {"input_ids": torch.tensor([TEXTS[0]]), "labels": right[:1]}
-    head, step = Head("encoder", 0, 1), 1e-5  # of seven tokens, over which the score is a mean
+    head, step = Head("encoder", 0, 1), 1e-5  # in seven tokens, over which the score is a mean
     ranking = rank(model, [batch], "gradient", progress=False, normalize=False, rescale=False)
     losses = []
     for change in (step, -step):

@@ -99,7 +99,7 @@ def test_truncated_walks_sum_to_something_else():
     for truncation, total in (
         (0.0, -16),
         (0.3, -4 * (1 + 3) / 2),
-    ):  # of the four steps, -1 -3 -5 -7, two are left
+    ):  # two of the four steps -1 -3 -5 -7 remain
         result = walk(
             Shapley(permutations=24, **{**NEVER, "truncation": truncation}),
             FOUR,

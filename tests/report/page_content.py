@@ -158,7 +158,7 @@ def _table(removals, trials, rng, hostile):
         mine = [t for t in trials if t["remove"] == remove]
         apart = rng.gauss(
             0, 2
-        )  # of this language from the mean over languages, which is the score of a trial
+        )  # this language against the mean over languages, which is the score of a trial
         scored = [(t, round(t["score"] + apart, 4)) for t in mine if t["score"] is not None]
         scores = [score for _, score in scored]
         ours = round(sum(scores) / len(scores), 4)

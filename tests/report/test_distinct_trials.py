@@ -11,7 +11,7 @@ SEEDS = {
     0: 0.9,
     1: 0.6,
     2: 0.6,
-}  # of the unpruned model: 70 points in the mean, 80 if the first counted three times
+}  # the unpruned model has 70 points in the mean, 80 if the first counted three times
 UNPRUNED = [90, 60, 60]
 RECIPE = """\
 steps: [prune, finetune, evaluate]

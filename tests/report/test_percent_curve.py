@@ -21,7 +21,7 @@ figures:
 """
 NUMBERS = "remove,percent,value\nnone,0,81.5\nrandom 50,50,79.0\n"
 SCORES = {"30": 0.7, "50": 0.6, "31": 0.5, "13": 0.4, "11": 0.3, "top 1": 0.2}
-GONE = {"30": 2, "50": 4, "31": 4, "13": 4, "11": 6, "top 1": 4}  # of eight heads
+GONE = {"30": 2, "50": 4, "31": 4, "13": 4, "11": 6, "top 1": 4}  # among eight heads
 
 
 def outcome(trial, labels):

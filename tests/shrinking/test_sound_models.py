@@ -8,7 +8,7 @@ from deadhead import discover, head_means, rank, shrink
 from deadhead.errors import DataError, DeadheadError
 from deadhead.shrinking import refit
 
-POSITIONS = 40  # of the decoder: fewer than the tokens that `shrink` counts with by default
+POSITIONS = 40  # fewer than the tokens that `shrink` counts with by default
 Batches = list[dict[str, torch.Tensor]]
 
 

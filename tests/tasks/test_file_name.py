@@ -75,7 +75,7 @@ def test_parts_of_a_split_are_read_in_the_order_of_their_names(tmp_path, names):
     assert [row.notes for row in check_folder(tmp_path)] == [data.notes]
 
 
-@pytest.mark.parametrize("inside", [False, True])  # of the folder, named as `.`
+@pytest.mark.parametrize("inside", [False, True])  # from inside the folder, named as `.`
 def test_the_folder_that_is_named_may_be_the_corpus(inside, tmp_path, monkeypatch):
     root = tmp_path / "AQMAR_Arabic_NER_corpus-1.0"
     put(root, {"Linux.txt": tagged(2, "B-LOC"), "Light.txt": tagged(1, "B-LOC")})

@@ -46,7 +46,7 @@ def test_texts_of_kept_tokens_are_encoded_as_before(kind, tmp_path):
                 assert new.get("token_type_ids") == old.get("token_type_ids")
                 assert read.decode(new["input_ids"]) == whole.decode(old["input_ids"])
             changed += not same
-        if kind in ("roberta", "gpt2", "qwen2"):  # of bytes: every text can be written
+        if kind in ("roberta", "gpt2", "qwen2"):  # bytes: every text can be written
             assert read.decode(read(text)["input_ids"], skip_special_tokens=True) == text
     assert inside >= 100
     assert changed >= 50  # so the comparison can fail

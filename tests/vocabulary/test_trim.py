@@ -61,7 +61,7 @@ def check_equal(whole, tokenizer, small, trimmed):
         kept = torch.tensor(trimmed.kept)
         assert new_logits.shape[-1] == len(kept)
         torch.testing.assert_close(new_logits, logits[..., kept], rtol=0, atol=1e-9)
-    elif logits is not None:  # of labels
+    elif logits is not None:  # logits of labels
         assert torch.equal(logits, new_logits)
 
 

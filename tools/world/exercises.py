@@ -44,8 +44,8 @@ from pretrain import (
 from deadhead.world import LANGUAGES
 
 BATCH = 192
-COMPARED, TRANSLATED = 0.3, 0.28  # of all rows
-NAMED = 0.67  # of the rest; what is left is to be filled in
+COMPARED, TRANSLATED = 0.3, 0.28  # share of all rows
+NAMED = 0.67  # share of the rest; the others are to be filled in
 NONE = SEP  # the answer where there is no such word
 
 Pairs = list[tuple[list[Sentence], list[Sentence]]]  # two facts, each by language

@@ -37,7 +37,7 @@ EPOCHS = {
 RATE = 5e-4
 SEEDS = (0, 1, 2)
 
-Labels = list[str]  # of one sentence: one for each word, or just one
+Labels = list[str]  # for a sentence: one for each word, or just one
 Make = Callable[[Sequence[Any]], dict[str, Any]]  # rows -> batch
 
 

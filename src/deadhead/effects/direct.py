@@ -132,7 +132,7 @@ class _Sums:
 
     def __init__(self, *, positions: bool):
         self.positions = positions
-        self.lengths: dict[str, int] = {}  # of the rows of each block
+        self.lengths: dict[str, int] = {}  # rows of each block
         self.of: defaultdict[str, defaultdict[Any, float]]
         self.of = defaultdict(lambda: defaultdict(float))
         for name in ("embeddings", "biases", "target"):

@@ -76,7 +76,7 @@ class Node(NamedTuple):
     """What is drawn at an end of lines: a head, a group of heads, neurons, inputs or the output."""
 
     row: tuple[Any, ...]  # sorts rows from the bottom up; its last entry is the name
-    number: int  # of the head, or of the first of a group
+    number: int  # the head's, or that of the first head of a group
     label: str
 
 

@@ -66,7 +66,7 @@ class Source(End):
 class Target(End):
     """What a module reads of the stream."""
 
-    rows: Tensor | None = None  # of the module's output, nodes x width; None: it is one node
+    rows: Tensor | None = None  # rows of the module's output, nodes x width; None: it is one node
 
     def weight(self) -> Tensor:
         """The rows of each node: nodes x width x what the module reads."""

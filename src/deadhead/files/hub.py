@@ -93,7 +93,7 @@ def hub_problem() -> str | None:
 
     try:
         get_session().head(constants.ENDPOINT, timeout=TIMEOUT)
-    except Exception as problem:  # of the library that sends requests, which the client has changed
+    except Exception as problem:  # another library for requests has other errors
         return f"{constants.ENDPOINT} cannot be reached: {problem}"
     return None
 

@@ -33,10 +33,10 @@ NUMBER = re.compile(r"(layer|block).*(idx|index|id|num|number)$")
 # the names of numbers that say how many of the first layers are of one kind
 FIRST = re.compile(r"^(max_window|num_dense)_layers$|^first_k_dense_replace$")
 ONCE = "relative_attention_bias"  # what the first layer of T5 has alone, for all of them
-PATTERNS = "attention_types"  # of GPT-Neo: kinds of layers, and how often each follows
+PATTERNS = "attention_types"  # in GPT-Neo: kinds of layers, and how often each follows
 OVERRIDES = "per_layer_config"  # settings of single layers by their number, as in Gemma 4
 STAGES = "stage_names"  # of a backbone for images: the input, and the output of each layer
-BY_NUMBER = "scale_attn_by_inverse_layer_idx"  # of GPT-2
+BY_NUMBER = "scale_attn_by_inverse_layer_idx"  # in GPT-2
 IN_TRAINING = "drop_path"  # modules that skip layers at random, but only in training
 WITH_MASK = "has_sliding_layers"  # whether a model makes a mask for them, which may be unused
 TRIED = 13  # a number of layers that no config has by itself

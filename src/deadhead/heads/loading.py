@@ -31,8 +31,8 @@ from .saved_config import LATEST, UNPRUNED, restore
 from .site import MARK, Site
 
 WIDTH = "head_dim"
-DEFAULT_NEURONS = "n_inner"  # of GPT-2 and others: None stands for four times the width
-GUESSES = 3  # of the fields of a config
+DEFAULT_NEURONS = "n_inner"  # in GPT-2 and others; None means four times the width
+GUESSES = 3  # fields of a config, at most
 OTHER_STACK = ("encoder_", "decoder_")  # fields of the other stack: for a decoder, for an encoder
 LOADER = Path(load_pruned.__file__)
 ENCODER_LOADER = LOADER.with_name("load_encoder.py")  # needs a package that deadhead does not

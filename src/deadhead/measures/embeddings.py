@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 PLACES = 2  # to which points of the map are rounded
 LENGTH = 128  # sub-words of a sentence at most
 AT_ONCE = 64  # sentences in a forward pass
-PERPLEXITY = 30.0  # of the t-SNE
+PERPLEXITY = 30.0  # t-SNE's
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ class Attribution(Ranker):
     takes_fill = True
 
     fill: Fill = "mean"  # what replaces the head's output: its mean is that on the ranked data
-    steps: Count | None = None  # of integrated gradients; by default the gradient at open gates
+    steps: Count | None = None  # for integrated gradients; by default the gradient at open gates
 
     @property
     def probed(self) -> bool:

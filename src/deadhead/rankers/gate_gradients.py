@@ -146,7 +146,7 @@ class OpenGates:
         self.per_token, self.examples = per_token, 0
         self.lengths: set[int] = set()  # of an example, for layers that flatten a batch
         self.fill: Fill = zero
-        self.value = 1.0  # of every gate
+        self.value = 1.0  # for every gate
         self.calls: Counter[SiteKey] = Counter()
 
     def gradients(

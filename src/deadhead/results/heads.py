@@ -24,7 +24,7 @@ class Heads:
     """The heads of a study: everything is counted over its opened trials."""
 
     opened: Iterable[Opened]
-    axes: tuple[str, ...]  # of the study
+    axes: tuple[str, ...]  # the axes of the study
 
     @cached_property
     def layout(self) -> dict[str, list[int]]:

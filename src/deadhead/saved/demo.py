@@ -13,7 +13,7 @@ from deadhead.numerics import fixed
 from deadhead.world import LANGUAGES, MODELS
 
 TASK, CORPUS = "pos", "world"
-SHARE = 0.5  # of the heads, and of the neurons, to remove
+SHARE = 0.5  # share of the heads, and of the neurons, to remove
 METHODS = {"chosen": "auto", "random": "random"}  # what is removed -> the method of `shrink`
 INPUTS = (32, 64)  # examples and tokens of the inputs that are timed
 SECONDS = 4.0  # all rounds of the timing, roughly
@@ -25,15 +25,15 @@ class Demo:
 
     languages: tuple[str, ...]
     trained: int  # English sentences
-    calibrated: int  # of those, how many the ranking and the removal read
+    calibrated: int  # examples that the ranking and the removal read
     tested: int  # sentences, in each language
     metric: str
-    ranking: Any  # of all heads, by `gradient`
+    ranking: Any  # all heads, by `gradient`
     scores: Mapping[str, Mapping[str, float]]  # model -> language -> metric
     before_repair: Mapping[str, Mapping[str, float]]  # the same of `chosen` and `random`
     sizes: Mapping[str, Mapping[str, int]]  # model -> heads, neurons, parameters, macs
     milliseconds: Mapping[str, float]  # model -> one run
-    inputs: tuple[int, int]  # of that run: examples, and tokens of each
+    inputs: tuple[int, int]  # of the timed run: examples, and tokens of each
     removed: tuple[Head, ...]  # from `chosen`
     folders: Mapping[str, Path]  # `tagger` (the full model) and `smaller` (the chosen half)
 

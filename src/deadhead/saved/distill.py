@@ -32,7 +32,7 @@ class Distilled:
     """A finished distillation."""
 
     losses: list[float]  # the mean of each epoch
-    dtype: str  # of the saved weights
+    dtype: str  # the saved weights' precision
     facts: dict[str, Any]  # about the data
 
 

@@ -98,7 +98,7 @@ class ShrunkSaved:
     scored: dict[str, int]  # language -> examples that were scored
     scores: dict[str, dict[str, float]]  # whole, cut, refitted -> language -> metric
     milliseconds: tuple[float, float]  # full, small: one run on inputs of the report's shape
-    megabytes: tuple[float, float]  # of weights in `dtype`: full, small
+    megabytes: tuple[float, float]  # weights in `dtype`: full, small
     parts: tuple[Part, ...]  # what each kind of part saves, in the order of their removal
     bytes: int  # size of the weights
     dtype: str

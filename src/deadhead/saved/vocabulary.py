@@ -26,7 +26,7 @@ class TrimmedSaved:
 
     trimmed: Trimmed
     parameters: tuple[int, int]  # before, after
-    megabytes: tuple[float, float]  # of weights, before and after
+    megabytes: tuple[float, float]  # weights before and after
     bytes: int  # size of the weight files
     dtype: str
 

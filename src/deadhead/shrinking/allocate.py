@@ -20,7 +20,7 @@ from deadhead.layout import HeadLayout, Kind, SiteKey
 UnitIndices = tuple[int, ...]  # the numbers of the heads, or of the neuron, that go together
 
 EXACT = 64  # units of a layer up to which every number of them is considered
-COMBINATIONS = 10**6  # of the layers' numbers, up to which all are considered
+COMBINATIONS = 10**6  # most combinations of the layers' numbers that are all tried
 NEAR = 16  # numbers of units on both sides of the continuous solution, where there are more
 STATES = 2000  # sums of costs that are kept after each layer; below that the result is exact
 ROUNDING = 1e-9  # of a budget: what sums of floating-point numbers may lack

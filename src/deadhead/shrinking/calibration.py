@@ -46,9 +46,9 @@ class Calibration:
     seed: int
     score: Callable[[nn.Module], Any] | None
     show: Progress
-    seconds: dict[str, float]  # of each stage so far
+    seconds: dict[str, float]  # each stage so far
     sites: Sequence[Site]
-    layout: HeadLayout  # of the full model
+    layout: HeadLayout  # the full model's
     kinds: Sequence[Kind]  # that may be removed
     fit: Sequence[Batch]  # to choose with
     repair: Sequence[Batch]  # to repair with

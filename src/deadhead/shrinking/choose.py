@@ -42,7 +42,7 @@ CHOOSERS: Registry[type[Chooser]] = Registry(
 # What "auto" tries. After a refit, the first is best on taggers and language models, the second on
 # some classifiers, so `shrink` tries both; `choose` alone uses the first.
 AUTO = ("reconstruction", "fisher")
-PROBES = 1000  # of all examples together, where the loss needs no labels
+PROBES = 1000  # for all examples together, where the loss needs no labels
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -56,7 +56,7 @@ class Full:
     model: nn.Module
     macs: float
     parameters: int
-    megabytes: float  # of its weights as they are, or in the precision that they will have
+    megabytes: float  # its weights as they are, or in the precision that they will have
     seconds: float = 0.0  # of a run, where a target is a speed-up
 
     @classmethod

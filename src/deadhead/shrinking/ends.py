@@ -54,7 +54,7 @@ class _Ends(Following):
 
     def __init__(self) -> None:
         super().__init__()
-        self.key: LayerKey | None = None  # of the layer that runs now
+        self.key: LayerKey | None = None  # the layer that runs now
         self.sites: dict[LayerKey, Site] = {}
         self.totals: dict[LayerKey, Tensor] = {}
         self.norms: dict[LayerKey, list[tuple[nn.LayerNorm, Tensor, Tensor]]] = {}

@@ -20,7 +20,7 @@ Parts = tuple[Tensor, Tensor]  # numbers of the rows to fit, and of those that a
 EXAMPLES, EXAMPLES_ON_GPU = 1000, 4000  # that are drawn from data by default
 HELD_OUT = 0.125  # share of the examples
 GUARD = 0.5  # general texts for each example that is drawn
-LEAST_MEASURED = 100  # of the guard, where it has twice as many
+LEAST_MEASURED = 100  # general texts, where the guard has twice as many
 
 
 def check_number(examples: int) -> None:

@@ -43,7 +43,7 @@ MEANING = {
     "speedup": "a number between 1 and 1000",
 }
 
-RANGES = {"megabytes": (0, 10**9), "speedup": (1, 1000)}  # of other targets: 0 to 1
+RANGES = {"megabytes": (0, 10**9), "speedup": (1, 1000)}  # for other targets: 0 to 1
 LAST = "one head, with those that share its keys and values,"
 Amount = int | Fraction  # a whole number counts heads or neurons; a fraction is a share
 LayerAmount = Amount | tuple[str, ...]  # or the layers by name

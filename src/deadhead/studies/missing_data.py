@@ -22,7 +22,7 @@ from .trial import Trial
 
 MARGIN = 1.5  # a training file this many times larger than needed, by its lines, is not read
 INTO_FOLDER = " into a folder and "  # in a hint: between files and how to name their folder
-INDENT = "\n" + 10 * " "  # of the lines of a hint
+INDENT = "\n" + 10 * " "  # before each line of a hint
 
 
 @dataclass(frozen=True)

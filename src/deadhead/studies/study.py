@@ -32,7 +32,7 @@ from .store.folder import StudyError
 from .trial import Trial, digest
 
 Watch = Callable[[dict[str, Any]], None]
-FORMAT = 2  # of study.json; 1 had no digest
+FORMAT = 2  # version of study.json; 1 had no digest
 EDITED = "study.json was edited: it does not fit its digest"
 
 

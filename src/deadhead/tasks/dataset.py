@@ -32,7 +32,7 @@ class Dataset:
     notes: Mapping[str, int] = field(default_factory=dict)  # counts of dropped or repaired rows
     files: tuple[str, ...] = ()
     draw: tuple[int, str] | None = None  # the windows that `encode` draws of a text, and the seed
-    documents: Mapping[str, str] = field(default_factory=dict)  # of retrieval: id -> text
+    documents: Mapping[str, str] = field(default_factory=dict)  # for retrieval: id -> text
 
     def __len__(self) -> int:
         return len(self.rows)

@@ -132,7 +132,7 @@ SQUAD = HubSet(
     rows={"en": 87_599},
 )
 XQUAD = HubSet(
-    name="xquad",  # of the articles of SQuAD's dev set; it has no training data
+    name="xquad",  # SQuAD's dev articles; there is no training data
     repository="google/xquad",
     revision="51adfef1c1287aab1d2d91b5bead9bcfb9c68583",
     config="xquad.{lang}",

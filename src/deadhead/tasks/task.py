@@ -181,7 +181,7 @@ class Task:
     texts: tuple[str, ...] = ()  # columns of the text(s); `a|b` where corpora use either name
     label: str = "label|gold_label"  # column of the label(s)
     labels: tuple[str, ...] = ()  # in the order of their numbers; empty: those in the data
-    scores: tuple[float, float] = (0.0, 5.0)  # of similarity: the lowest and the highest
+    scores: tuple[float, float] = (0.0, 5.0)  # for similarity: the lowest and the highest
     types: Mapping[str, str] | None = None  # entity types to merge; None: keep the tags
     hub: tuple[HubSet, ...] = ()  # sets on the hub that hold its data
     train_on: str = ""  # the task whose training set this task borrows (zero-shot)

@@ -38,7 +38,7 @@ LOGITS = {"cpu": 2**27, "cuda": 2**31}
 FURTHER = 50  # tokens that a translation may be longer than its source
 LONGEST_ANSWER = 30  # tokens of an answer to a question
 FOUND = 100  # documents of each query, which recall@100 needs
-SIMILARITIES = 2**24  # of queries and documents at a time
+SIMILARITIES = 2**24  # pairs of queries and documents at a time
 PENALTY = 0.6  # the exponent of the length, by whose power a beam's log-probability is divided
 
 

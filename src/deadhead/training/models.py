@@ -53,7 +53,7 @@ def load_for_task(
     if labels is not None and task.traits.has_labels:
         fields["id2label"] = dict(enumerate(labels))
         fields["label2id"] = {label: number for number, label in enumerate(labels)}
-    if task.traits.label_unit == "span":  # of the layer for starts and ends
+    if task.traits.label_unit == "span":  # the layer for starts and ends
         fields["num_labels"] = 2
     if task.traits.label_unit == "pair":
         fields |= {"num_labels": 1, "problem_type": "regression"}

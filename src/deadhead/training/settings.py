@@ -38,7 +38,7 @@ def _is_share(value: Any) -> bool:
     return _is_number(value) and 0 <= value < 1
 
 
-MOST = 10**9  # of anything that is counted; the steps of a training are a product of such
+MOST = 10**9  # for anything that is counted; the steps of a training are a product of such
 COUNT = (
     f"a whole number from 1 to {MOST:,}",
     lambda value: _is_whole(value) and 1 <= value <= MOST,

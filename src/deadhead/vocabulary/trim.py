@@ -17,7 +17,7 @@ from deadhead.heads.prune import unfit
 from .tokens import Tokens, check_same, check_tokenizer
 
 SPECIAL = re.compile(r"_token_(id|index)s?$")  # fields of configs with numbers of tokens
-LISTS = ("suppress_tokens", "begin_suppress_tokens", "bad_words_ids")  # of tokens never written
+LISTS = ("suppress_tokens", "begin_suppress_tokens", "bad_words_ids")  # tokens never written
 REFUSED = ("forced_decoder_ids", "force_words_ids", "sequence_bias", "lang_to_id")
 SIZES = (*VOCABULARIES, "vocab_size_per_layer_input")
 HELD_OUT = 10  # every tenth text shows how many others would change

@@ -22,7 +22,7 @@ SPOKEN = (
 
 KIND = dict(
     zip(SPOKEN, (0, 0, 0, 0, 0, 1, 1, 1, 2, 3, 4), strict=True)
-)  # of the five numbers by class, the one of a language
+)  # one of the five numbers by class
 
 
 def bleu(**by_share):

@@ -109,7 +109,7 @@ def test_the_number_of_heads_that_luck_takes_is_luck(ks, arms, verdict, follows,
 
 def test_the_lowest_that_vary_less_than_the_highest_do_not_vary():
     ranked = CLAIMS["C-rank"].on
-    assert ranked(rankings(0, 1)).verdict == UNSHOWN  # of mBERT; nothing is known of XLM-R
+    assert ranked(rankings(0, 1)).verdict == UNSHOWN  # mBERT alone; XLM-R has no evidence
     assert ranked(rankings(0, 0)).verdict == FAILS  # all the same, the lowest too
     assert ranked(rankings(1, 0)).margin == pytest.approx(0.5 - 1)
 

@@ -17,7 +17,7 @@ TITLES = {
     IN_PART: "Follow in part",
     LUCKY: "No more than luck would give",
 }
-COUNTS = {NO: 12, IN_PART: 12, LUCKY: 2}  # of the last, 1 does not hold
+COUNTS = {NO: 12, IN_PART: 12, LUCKY: 2}  # 1 of the last does not hold
 
 
 def test_what_does_not_hold_says_how_it_fails():

@@ -56,7 +56,7 @@ Gain = tuple[str, str, float]
 BUDGET = 12  # the most heads that the paper's search removes
 SOURCES = ("en", "zh", "ar")
 SIMILAR = 0.5  # rho: a strong correlation (Cohen 1988)
-OFTEN = 0.5  # of the targets
+OFTEN = 0.5  # share of the targets
 NEVER = 11  # tenths of a training set
 SIXTH = 24 / 144  # the share of heads called highest or lowest
 

@@ -131,7 +131,7 @@ def build_table(
         "rows": list(map(list, rows)),
         "columns": list(map(list, columns)),
         "cells": cells,
-        "decimals": decimals(published),  # of published numbers
+        "decimals": decimals(published),  # as many as the published numbers have
     }
 
 

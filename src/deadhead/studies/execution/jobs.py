@@ -184,7 +184,9 @@ class Workload:
     workers: int = 1
     options: Mapping[str, Any] | None = None  # for the executor itself
     timeout: float | None = None  # seconds that a trial may take
-    problem: place.StudyError | None = None  # of the study: no more trials start, and it is raised
+    problem: place.StudyError | None = (
+        None  # in the whole study: no more trials start, and it is raised
+    )
     deaths: Counter[str] = field(default_factory=Counter)  # attempts that came to no end, by trial
 
     def next_trial(self) -> Trial | None:

@@ -13,7 +13,7 @@ from deadhead.tasks.task import Row
 from .tokenizer import Frame, Pieces, Window
 
 OVERLAP = 128  # tokens that two windows share, or half of what fits besides the question
-Offsets = list[tuple[int, int]]  # of each token: the characters where it begins and ends
+Offsets = list[tuple[int, int]]  # for each token, the characters where it begins and ends
 
 
 def answer_windows(

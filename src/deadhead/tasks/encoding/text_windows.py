@@ -16,7 +16,7 @@ from deadhead.tasks.dataset import shuffled
 
 from .tokenizer import Pieces, Window
 
-WINDOW_ARRAYS = ("word_counts", "byte_counts")  # of the predicted tokens of each window
+WINDOW_ARRAYS = ("word_counts", "byte_counts")  # counted over the predicted tokens of each window
 WORD_START = re.compile(r"(?<!\S)\S")
 
 

@@ -49,7 +49,7 @@ class Window(NamedTuple):
     types: Sequence[int] = ()
     words: Sequence[int] = ()  # the number of the word on its first piece, else -1
     predicted: tuple[int, int] = (0, 0)  # of a text: the words and the bytes that it predicts
-    # of each position: the characters of the context where its token begins and ends, or -1
+    # for each position, the characters of the context where its token begins and ends, or -1
     offsets: Sequence[tuple[int, int]] = ()
 
 

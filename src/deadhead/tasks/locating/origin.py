@@ -15,7 +15,7 @@ class Origin(NamedTuple):
     """The corpus of a file or of a set on the hub."""
 
     corpus: str  # UD_English-EWT, wikiann
-    release: str  # of Universal Dependencies (`2.7, by its folder`), or the revision on the hub
+    release: str  # Universal Dependencies' (`2.7, by its folder`), or the revision on the hub
     place: str  # the folder that has the corpus, or the repository on the hub
 
     @property
