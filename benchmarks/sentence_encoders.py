@@ -74,13 +74,13 @@ def scores(
     model, tokenizer = load_with_tokenizer(str(folder), place, auto=None, dtype=None)
     if int8:
         model.forward = _int8(Path(folder))
-    found = {}
+    results = {}
     for name, (task, place) in sets.items():
         data = load_data(task, split="test", root=place)
         encoded = encode_for(model, tokenizer, data)
         result = evaluate(model, {name: encoded}, tokenizer=tokenizer, progress=False)
-        found[name] = round(100 * float(result[name][data.task.metric]), 3)
-    return found
+        results[name] = round(100 * float(result[name][data.task.metric]), 3)
+    return results
 
 
 def _int8(folder: Path) -> Callable[..., Any]:
@@ -176,11 +176,11 @@ def smaller(folder: str, left: dict[str, int]) -> Any:
     heads: list[Head] = []
     neurons: dict[tuple[str, int], tuple[int, ...]] = {}
     for key, units in discover(model, neurons=True).kept.items():
-        gone = units[left.get(_name(key), 0) :]
+        removed = units[left.get(_name(key), 0) :]
         if key[0] == "heads":
-            heads += [Head(*key[1:], unit) for unit in gone]
+            heads += [Head(*key[1:], unit) for unit in removed]
         else:
-            neurons[key[1:]] = gone
+            neurons[key[1:]] = removed
     return prune(model, heads, neurons=neurons)
 
 

@@ -263,8 +263,8 @@ def _read(file: Path, kind: type) -> Any:
 
 
 def _read_optional(file: Path) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = _read(file, dict) if file.exists() else {}
-    return found
+    content: Mapping[str, Any] = _read(file, dict) if file.exists() else {}
+    return content
 
 
 def _damaged(file: Path) -> FolderError:

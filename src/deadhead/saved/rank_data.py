@@ -158,11 +158,11 @@ def guard_batches(
     length = min(length or LENGTH, room or LENGTH)
     if not texts:
         return []
-    found, _ = rank_batches(
+    guard, _ = rank_batches(
         model, tokenizer, texts, needs_labels=False, loss="self", size=needs.get("size"),
         max_length=length, in_file_order=False,
     )  # fmt: skip
-    return [*found]
+    return [*guard]
 
 
 def check_model(

@@ -80,9 +80,9 @@ def _distances(
         yield from zip(attended(batch).sum(1).tolist(), distances.tolist(), strict=True)
 
 
-def _by_length(texts: str, found: Iterator[tuple[int, float]]) -> list[TextDistance]:
+def _by_length(texts: str, distances: Iterator[tuple[int, float]]) -> list[TextDistance]:
     classes: list[list[float]] = [[] for _ in LENGTHS]
-    for tokens, distance in found:
+    for tokens, distance in distances:
         classes[sum(tokens > length for length in LENGTHS[1:])].append(distance)
     spans: list[tuple[int, int | None, list[float]]] = []
     for above, up_to, values in zip(LENGTHS, (*LENGTHS[1:], None), classes, strict=True):
