@@ -36,8 +36,9 @@ class Run(NamedTuple):
 
 # Scripts that a file of tests runs by their functions, and those that run inside another one.
 ELSEWHERE = {
-    "against_lm_eval", "in_runtimes", "kwon_authors", "peers_lm", "runtime_worker", "shrink_curves",
-    "shrink_curves_report", "shrink_latency", "shrink_lm_curves", "shrink_lm_latency",
+    "against_lm_eval", "in_runtimes", "kwon_authors", "peers_lm", "rankings_page", "runtime_worker",
+    "shrink_curves", "shrink_curves_report", "shrink_latency", "shrink_lm_curves",
+    "shrink_lm_latency",
 }  # fmt: skip
 # Each needs a package that no extra of deadhead has, a model that knows its words, or minutes.
 BY_HAND = {
@@ -103,6 +104,7 @@ RUNS = [
         "--model {decoder} --task lm --data {texts} --max-length 16 --examples 16",
         constants={"TARGETS": {"half": {"neurons": 0.5}}},
     ),
+    Run("rankings", "wanda --work {work}", constants={"SEEDS": (0,)}),
     Run("shrink_cost", "{sentences} --text {text} --examples 16 --heads 0.5"),
     Run(
         "shrink_encoders",
