@@ -2,6 +2,7 @@
 
 import csv
 import re
+import sys
 
 import pytest
 from doc_blocks import FENCE, ROOT, Block, parse, run_block
@@ -81,3 +82,15 @@ def test_shrink_curves_come_from_the_rows(tmp_path, monkeypatch):
         report.fill_page(tmp_path / name, tables)
         marks = re.compile(r"<!-- made by.*?<!-- end -->", re.S)
         assert marks.findall((tmp_path / name).read_text("utf-8")) == marks.findall(text)
+
+
+def test_the_numbers_of_circuits_come_from_their_records(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    import circuits_page
+
+    text, page = (RESULTS / "circuits.md").read_text(encoding="utf-8"), tmp_path / "circuits.md"
+    empty = re.sub(r"(<!-- made by .*? -->).*?(<!-- end -->)", r"\1\2", text, flags=re.S)
+    page.write_text(empty, encoding="utf-8")
+    monkeypatch.setattr(sys, "argv", ["circuits_page.py", "--page", str(page)])
+    circuits_page.main()
+    assert page.read_text(encoding="utf-8") == text != empty
