@@ -22,7 +22,7 @@ from deadhead.display.progress import logged
 from deadhead.errors import DataError, DeadheadError, UnknownArchitecture, UnknownName
 from deadhead.heads import discover, gated, prune
 from deadhead.heads.discover import find_every_site
-from deadhead.shrinking import REPAIRS, calibration, refit, shrink
+from deadhead.shrinking import AUTO, REPAIRS, calibration, refit, shrink
 from deadhead.shrinking import latency as timing
 from deadhead.shrinking.candidates import CANDIDATES
 from deadhead.shrinking.costs import costs
@@ -198,6 +198,16 @@ def test_methods_are_compared_on_some_batches_and_the_best_is_refitted_to_all(mo
     assert some.choice == everything.choice
     assert some.tried != everything.tried
     assert some.losses == pytest.approx(everything.losses)
+
+
+def test_methods_are_compared_on_long_texts_too():
+    """Batches are often sorted by length; the first of these has too few tokens to fit weights."""
+    batches = [
+        {name: value[:, :length] if value.dim() == 2 else value for name, value in batch.items()}
+        for batch, length in zip(data(size=24), (1, 4, 8, 8), strict=True)
+    ]
+    report = shrink(build(), batches, heads=1, **QUIET)
+    assert set(report.tried) == set(AUTO)
 
 
 def test_the_log_says_how_long_all_takes():

@@ -76,9 +76,12 @@ class Calibration:
         They have several tokens for each input of the widest layer, or else they are all batches.
         """
         widest = max(len(site.kept) * site.width for site in self.sites)
-        masks = [[real_tokens(b, decoder=flag) for b in self.repair] for flag in (False, True)]
-        tokens = min(sum(0 if m is None else int(m.sum()) for m in both) for both in masks)
-        return self.repair[:: min(FEWER, max(1, tokens // (ENOUGH * widest)))]
+        for step in range(FEWER, 1, -1):
+            # batches are often sorted by length, so the first is the shortest
+            some = self.repair[step // 2 :: step]
+            if _tokens(some) >= ENOUGH * widest:
+                return some
+        return self.repair
 
     def forecast(self, progress: Progress, scope: str = "in all") -> Progress:
         """Also say, after the first batches of the choice, about how long everything will take.
@@ -183,6 +186,12 @@ def _split_guard(
     if not fitted or size < 2:
         return (), checked
     return split_examples(checked, guard_measured(size) / size)
+
+
+def _tokens(batches: Sequence[Batch]) -> int:
+    """The tokens that the encoder reads, or the decoder if those are fewer."""
+    masks = [[real_tokens(b, decoder=flag) for b in batches] for flag in (False, True)]
+    return min(sum(0 if m is None else int(m.sum()) for m in both) for both in masks)
 
 
 def _size(batch: Batch) -> int:
