@@ -24,7 +24,7 @@ from deadhead.shrinking.reconstruction import order_of_removal
 
 Scores = Mapping[Head, float]
 Batches = Sequence[Mapping[str, Tensor]]
-ALPHA = 0.5  # of HIES: the weight of the importance; the authors tune it for each task and size
+ALPHA = 0.5  # weight of the importance in HIES; the authors tune it for each task and size
 
 
 def output_norm(model: Any, batches: Batches) -> Scores:

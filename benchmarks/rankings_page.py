@@ -24,7 +24,7 @@ from deadhead.report.figures.charts import Chart, whole
 RANDOM, DEFAULT = "random", "taylor"
 CURVES = ("cut", "repaired", "reversed")
 FORMS = ("cut", "repaired", "one epoch", "reversed")
-DRAWN = (DEFAULT, "ablation", "entropy", "osscar", RANDOM)  # five lines are enough for a panel
+DRAWN = (DEFAULT, "fisher", "osscar", "entropy", RANDOM)  # five lines are enough for a panel
 Row = dict[str, Any]
 
 
