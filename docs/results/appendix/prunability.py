@@ -84,6 +84,17 @@ print(
     len(learnt), len(nli), *unpruned.sort_values("seed")["en"].round(1)
 )  # 36 47 58.6 40.6 59.1 54.4 43.7 59.7
 print(unpruned.learnt.sum(), layers.learnt.sum())  # 4 8
+first = nli[nli.seed < 3]  # those of the page: seeds 3 to 5 came after these had been seen
+kept = first[first.learnt].groupby(level=0)[["en", "others"]].mean()
+print(len(first), first.learnt.sum(), first.loc["none"].learnt.sum())  # 44 34 2
+print(kept.loc["none"].round(1).tolist())  # [58.9, 44.2]
+above_chance = kept - 100 / 3
+print(
+    (100 * above_chance.loc[["random 50", "random 90"]] / above_chance.loc["none"])
+    .round()
+    .astype(int)
+    .values.tolist()
+)  # [[66, 47], [56, 39]]
 print(
     *layers[~layers.learnt].index.str.removeprefix("layers "), sep=", "
 )  # top 4, top 6, top 8, bottom 4, bottom 6, bottom 8
@@ -95,6 +106,8 @@ again = tried[tried.rate == 5e-5].sort_values(
 print(*again["en"].round(1), nli.loc["layers top 4", "en"].round(1))  # 50.6 60.0 59.4 37.7
 
 languages = [name for name in nli.columns if len(name) == 2]
+reached = first[first.learnt].loc["none", languages].mean() - 100 / 3
+print(reached["en"].round(1), reached["tr"].round(1), reached["vi"].round(1))  # 25.5 8.8 13.4
 whole = unpruned[unpruned.learnt][languages]
 reach = 3.182 * whole.std() / 2  # Student's t for four values
 above = [
