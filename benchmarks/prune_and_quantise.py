@@ -55,7 +55,6 @@ SMALLER_TAGGER: dict[str, dict[str, Any]] = {
     WHOLE: {},
     "half of the MACs": {"macs": 0.5},
     "English tokens": {"vocabulary": True},
-    "English tokens, 60 % of the MACs": {"vocabulary": True, "macs": 0.6},
 }
 GGUF_TYPES = ("f16", "q8_0", "q4_0")
 TAGGER_TYPES = ("f16", "int8")

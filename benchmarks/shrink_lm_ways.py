@@ -46,9 +46,9 @@ from deadhead.training.lora import RATE, add_adapters
 from deadhead.training.settings import Settings
 
 KEPT = 0.8  # of the parameters
-SCORED, BATCH = 12, 4  # windows
+SCORED, BATCH = 8, 2  # windows
 RANK, UPDATE = 8, 1  # of LoRA: the rank, and the windows of an update
-METHOD = "reconstruction"  # one method, since a second one takes longer
+METHOD = "fisher"  # one method, since a second one takes longer
 
 
 class Way(NamedTuple):

@@ -81,6 +81,7 @@ RUNS = [
     Run(
         "prune_and_quantise",
         "lm --model {decoder} --train {text} --text {text} --folder {work}",
+        ("prune-and-quantise-lm-x86_64",),
         constants={
             "SMALLER_LM": {"whole": {}, "less": {"layers": 1}},
             "CALIBRATION": 4,
