@@ -8,7 +8,8 @@ three gigabytes and half a minute of processor for a pair of 13 tokens.
 
 TransformerLens refuses grouped queries, so it gets the same model with a copy of the keys and
 values for each head of a group. The effects on the copies add up to that on what the heads share.
-It scores each position of each pair, in a run of its own; their sums are compared.
+It scores each position of a pair; their sums are compared. Both get one pair at a time, and the
+results are written after each.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import argparse
 import copy
 import time
 from collections import defaultdict
+from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -25,10 +27,11 @@ import machine
 import numpy as np
 import torch
 from against_transformer_lens import EdgeAttributionConfig, Lens, attribution_patch, node_of
-from circuits import Pairs, candidates, metric, solved, write
+from circuits import Batch, Pairs, candidates, metric, solved, write
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from deadhead import edge_effects
+from deadhead.effects import EdgeEffects
 from deadhead.layout import spans
 
 FEW = 100  # the strongest edges
@@ -62,60 +65,70 @@ def keys_of(node: Any) -> tuple[Any, ...]:
     return node.kind, node.layer, node.head
 
 
-def compared(model: Any, pairs: Pairs) -> dict[str, Any]:
-    """How alike the effects of all edges are, and the seconds of each for one pair."""
-    start = time.process_time()
-    ours = edge_effects(model, pairs.clean, pairs.corrupt, metric, progress=False)
-    seconds = {"deadhead": time.process_time() - start, "transformer-lens": 0.0}
-    single = without_groups(model)
+def compared(model: Any, pairs: Pairs) -> Iterator[dict[str, Any]]:
+    """How alike the effects of all edges are, and the seconds for a pair, after each pair."""
+    single, config, start = without_groups(model), model.config, time.process_time
     with torch.no_grad():
         ids = pairs.clean[0]["input_ids"]
         apart = float((single(ids).logits - model(ids).logits).abs().max())
-    lens = Lens(single)
-    config = model.config
-    group = config.num_attention_heads // config.num_key_value_heads
-    rows = {name: number for number, name in enumerate(ours.targets)}
-    columns = {name: number for number, name in enumerate(ours.sources)}
-    theirs = np.where(np.isnan(ours.matrix), np.nan, 0.0)
-    for clean, corrupt in zip(pairs.clean, pairs.corrupt, strict=True):
-        for number, (answer, wrong, at) in enumerate(clean["labels"].tolist()):
-            row: Any = slice(number, number + 1)
-            start = time.process_time()
-            scores = attribution_patch(
-                lens.bridge,
-                corrupt["input_ids"][row],
-                clean["input_ids"][row],
-                lambda logits, at=at, answer=answer, wrong=wrong: (
-                    logits[0, at, answer] - logits[0, at, wrong]
-                ),
-                EdgeAttributionConfig(granularity="edge"),
-            ).edge_scores
-            seconds["transformer-lens"] += time.process_time() - start
-            sums: defaultdict[Any, float] = defaultdict(float)  # without positions
-            for (source, target), effect in scores.items():
-                sums[keys_of(source), keys_of(target)] += effect / len(pairs)
-            ends = {keys_of(node): node for edge in scores for node in edge}
-            for (source, target), effect in sums.items():
-                name, column = target_of(ends[target], group), node_of(ends[source])
-                theirs[rows[name], columns[column]] += effect
-            del scores
-            print(f"{seconds}", flush=True)
-    measured = ~np.isnan(ours.matrix)
-    if np.isnan(theirs[measured]).any() or not np.isnan(theirs[~measured]).all():
-        raise SystemExit("the edges of TransformerLens are others")
-    first, second = ours.matrix[measured], theirs[measured]
-    strongest = [set(np.argsort(-abs(each))[:FEW]) for each in (first, second)]
-    return {
-        "version": version("transformer-lens"),
-        "pairs": len(pairs),
-        "edges": len(ours),
-        "logits apart": apart,
-        "correlation": float(np.corrcoef(first, second)[0, 1]),
-        "largest difference": float(abs(first - second).max()),
-        "largest effect": float(abs(second).max()),
-        f"of the {FEW} strongest, in both": len(strongest[0] & strongest[1]),
-        "seconds for a pair": {name: total / len(pairs) for name, total in seconds.items()},
-    }
+    lens, group = Lens(single), config.num_attention_heads // config.num_key_value_heads
+    ours, theirs = 0.0, np.zeros(())
+    seconds = {"deadhead": 0.0, "transformer-lens": 0.0}
+    for count, (clean, corrupt) in enumerate(one_by_one(pairs), 1):
+        begin = start()
+        effects = edge_effects(model, clean, corrupt, metric, progress=False)
+        seconds["deadhead"] += start() - begin
+        ours, begin = ours + effects.matrix, start()
+        ((answer, wrong, at),) = clean["labels"].tolist()
+        scores = attribution_patch(
+            lens.bridge,
+            corrupt["input_ids"],
+            clean["input_ids"],
+            lambda logits, at=at, answer=answer, wrong=wrong: (
+                logits[0, at, answer] - logits[0, at, wrong]
+            ),
+            EdgeAttributionConfig(granularity="edge"),
+        ).edge_scores
+        seconds["transformer-lens"] += start() - begin
+        theirs = theirs + without_positions(scores, effects, group)
+        del scores
+        measured = ~np.isnan(ours)
+        if (np.isnan(theirs) == measured).any():
+            raise SystemExit("the edges of TransformerLens are others")
+        first, second = ours[measured] / count, theirs[measured] / count
+        strongest = [set(np.argsort(-abs(each))[:FEW]) for each in (first, second)]
+        yield {
+            "version": version("transformer-lens"),
+            "pairs": count,
+            "edges": len(effects),
+            "logits apart": apart,
+            "correlation": float(np.corrcoef(first, second)[0, 1]),
+            "largest difference": float(abs(first - second).max()),
+            "largest effect": float(abs(second).max()),
+            f"of the {FEW} strongest, in both": len(strongest[0] & strongest[1]),
+            "seconds for a pair": {name: total / count for name, total in seconds.items()},
+        }
+
+
+def one_by_one(pairs: Pairs) -> Iterator[tuple[Batch, Batch]]:
+    for batches in zip(pairs.clean, pairs.corrupt, strict=True):
+        for row in range(len(batches[0]["labels"])):
+            clean, corrupt = ({n: v[row : row + 1] for n, v in b.items()} for b in batches)
+            yield clean, corrupt
+
+
+def without_positions(scores: Any, effects: EdgeEffects, group: int) -> np.ndarray:
+    """The scores of TransformerLens as the matrix of deadhead, summed over positions."""
+    rows = {name: number for number, name in enumerate(effects.targets)}
+    columns = {name: number for number, name in enumerate(effects.sources)}
+    matrix = np.where(np.isnan(effects.matrix), np.nan, 0.0)
+    ends = {keys_of(node): node for edge in scores for node in edge}
+    sums: defaultdict[Any, float] = defaultdict(float)
+    for (source, target), effect in scores.items():
+        sums[keys_of(source), keys_of(target)] += effect
+    for (source, target), effect in sums.items():
+        matrix[rows[target_of(ends[target], group)], columns[node_of(ends[source])]] += effect
+    return matrix
 
 
 def main() -> None:
@@ -130,12 +143,9 @@ def main() -> None:
     tokenizer = AutoTokenizer.from_pretrained(options.model)
     right = solved(model, candidates("names", options.candidates, tokenizer), tokenizer)
     right.sort(key=lambda pair: len(tokenizer(pair[0])["input_ids"]))
-    results = {
-        "machine": machine.torch_machine("cpu"),
-        "model": options.model.name,
-        **compared(model, Pairs(right[: options.pairs], tokenizer)),
-    }
-    write(results, options.json)
+    about = {"machine": machine.torch_machine("cpu"), "model": options.model.name}
+    for results in compared(model, Pairs(right[: options.pairs], tokenizer)):
+        write({**about, **results}, options.json)
 
 
 if __name__ == "__main__":
