@@ -1,6 +1,8 @@
 """Estimated edges against edges that are patched exactly, and these against whole runs."""
 
 import copy
+import gc
+import weakref
 
 import numpy as np
 import pytest
@@ -9,7 +11,7 @@ from transformers import T5EncoderModel, UMT5EncoderModel
 
 from architectures.tiny import tiny
 from deadhead import edge_effects, path_effects, prune
-from deadhead.effects import Edge, EdgeEffects
+from deadhead.effects import Edge, EdgeEffects, edges
 from deadhead.effects.paths import edge_runs
 from deadhead.effects.stream import Nodes
 from deadhead.errors import DataError, UnknownName, UnsupportedModel
@@ -115,6 +117,25 @@ def test_steps_are_the_mean_of_gradients_between_both_runs():
     assert abs(found["decoder.input -> output"] - total) < 1e-10
     once = edge_effects(model, clean, corrupt, difference, progress=False)
     assert abs(once["decoder.input -> output"] - total) > 1e-6
+
+
+def test_a_step_frees_the_run_of_the_step_before(monkeypatch):
+    runs = []
+
+    class Counted(edges._Gradients):
+        def __init__(self, *args):
+            assert [run for run in runs if run() is not None] == []
+            super().__init__(*args)
+            runs.append(weakref.ref(self))
+
+    monkeypatch.setattr(edges, "_Gradients", Counted)
+    model, clean, corrupt = near_pair("gpt2", 1.0)
+    gc.disable()
+    try:
+        edge_effects(model, clean, corrupt, difference, steps=3, progress=False)
+    finally:
+        gc.enable()
+    assert len(runs) == 3
 
 
 @pytest.mark.parametrize("family", ["bert", "gemma2"])

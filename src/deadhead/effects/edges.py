@@ -126,13 +126,13 @@ def changes_of(first: Sequence[Contribution], second: Sequence[Contribution]) ->
         raise UnsupportedModel(
             "the clean and the corrupt run use the layers in another order.", PATCH_HEADS
         )
-    shapes = [each.output.shape for each in first for _ in each.source.names]
-    free = {s: first[0].output.new_empty(shapes.count(s), *s) for s in dict.fromkeys(shapes)}
+    shapes = [each.shape for each in first for _ in each.source.names]
+    free = {s: first[0].value.new_empty(shapes.count(s), *s) for s in dict.fromkeys(shapes)}
     changes = []
     for one, two in zip(first, second, strict=True):
-        size, shape = len(one.source.names), one.output.shape
-        changes.append(free[shape][:size].copy_(one.change(two)))
-        free[shape] = free[shape][size:]
+        size, unused = len(one.source.names), free[one.shape]
+        changes.append(unused[:size].copy_(one.change(two)))
+        free[one.shape] = unused[size:]
     return changes
 
 
@@ -152,7 +152,7 @@ class _Gradients(Run):
     def __init__(self, nodes: Nodes, other: Sequence[Contribution], share: float):
         super().__init__(nodes, total=len(other))
         self.share = share
-        self.corrupt_inputs = [o.output for o in other if o.source in nodes.inputs]
+        self.corrupt_inputs = [o.value for o in other if o.source in nodes.inputs]
         self.leaves: list[Tensor] = []
         self.gradients: dict[int, Tensor] = {}  # the number of a read -> at what it gave
 
@@ -170,10 +170,11 @@ class _Gradients(Run):
 
     def _awaited(self, tensor: Tensor) -> Tensor:
         """The tensor, whose gradient will be that of the last read."""
-        number = len(self.reads) - 1
+        number, gradients = len(self.reads) - 1, self.gradients
         if tensor.requires_grad:
-            # a hook, since the model may later change the tensor in place
-            tensor.register_hook(lambda gradient: self.gradients.setdefault(number, gradient))
+            # A hook, since the model may later change the tensor in place. It does not know the
+            # run, which it would keep in memory behind its end.
+            tensor.register_hook(lambda gradient: gradients.setdefault(number, gradient))
         return tensor
 
     def __call__(self, batch: Batch, metric: PerExample) -> Tensor:

@@ -50,16 +50,17 @@ class Source(End):
 
     width: int = 0  # of a head
 
-    def parts_of(self, context: Tensor, output: Tensor) -> Tensor:
+    def parts_of(self, value: Tensor) -> Tensor:
         """What each node adds to the stream: nodes x the shape of the output.
 
-        context: what the module reads, or a difference of two runs there; output: what it gives.
+        value: of heads, what their module reads; of others, what they add. Or a difference of both
+            in two runs.
         """
         if self.module is None:
-            return output[None]
+            return value[None]
         weight = self.module.weight.unflatten(1 - out_axis(self.module), (-1, self.width))
         rule = "...hw,dhw->h...d" if out_axis(self.module) == 0 else "...hw,hwd->h...d"
-        return torch.einsum(rule, context.unflatten(-1, (-1, self.width)), weight)
+        return torch.einsum(rule, value.unflatten(-1, (-1, self.width)), weight)
 
 
 @dataclass(eq=False, kw_only=True)
@@ -203,13 +204,13 @@ class Contribution:
     """What a source added in one of its calls."""
 
     source: Source
-    context: Tensor  # what its module read
-    output: Tensor  # what it gave
+    value: Tensor  # of heads, what their module read; of others, what they added
+    shape: torch.Size  # of what it added
     slot: int | None
 
     def change(self, other: Contribution) -> Tensor:
         """What each node adds in another run, less what it adds in this one."""
-        return self.source.parts_of(other.context - self.context, other.output - self.output)
+        return self.source.parts_of(other.value - self.value)
 
 
 class Run(Tape):
@@ -298,9 +299,10 @@ class Run(Tape):
 
     def _keep(self, source: Source, context: Tensor, output: Tensor) -> None:
         slot = None if self.total is None else self.start(output)
-        stored = output.detach().clone()  # the model may change it in place
+        # a copy, since the model may change what is added in place
+        value = output.clone() if source.module is None else context
         self.added.append(
-            Contribution(source=source, context=context.detach(), output=stored, slot=slot)
+            Contribution(source=source, value=value.detach(), shape=output.shape, slot=slot)
         )
         self.has_ended = len(self.added) == self.total
 
