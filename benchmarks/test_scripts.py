@@ -50,7 +50,7 @@ RUNS = [
     Run("rank", "--methods --shape 2x4x16 --examples 4 --repeats 1", ("rank-methods-x86_64",)),
     Run("heads", "--shape 2x4x16 --rounds 1", ("heads-x86_64",)),
     Run("patching", "--shape 2x4x16 --pairs 2 --length 6 --rounds 1", ("patching-h200",)),
-    Run("edges", "--family gpt2 --width 48 --pairs 2 --length 6 --rounds 1"),
+    Run("edges", "--family gpt2 --width 48 --pairs 2 --length 6 --rounds 1", ("edges-x86_64",)),
     Run("finetune", "--shape tiny --examples 256 --updates 2 --rounds 1", ("finetune-x86_64",)),
     Run("tokenise", "--examples 50 --tokenizer {encoder}", ("tokenise-x86_64",)),
     Run("studies", "--trials 3 --many 20", ("studies-x86_64",)),
