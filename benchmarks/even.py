@@ -46,16 +46,16 @@ def score(folder: str | Path, options: argparse.Namespace) -> Interval:
 
 def measure(options: argparse.Namespace) -> None:
     rows = json.loads(options.json.read_text())["rows"] if options.json.exists() else []
-    known = {row["target"] for row in rows}
+    known = {(row["target"], row["guard"]) for row in rows}
     data = ShrinkData(
         task=None if options.text else options.task, languages=options.lang or [TEXT], text=options.text,
         examples=options.examples, scored=20, max_length=options.max_length,
-        where={"root": options.data, "source": None}, guard=False,
+        where={"root": options.data, "source": None}, guard=options.guard,
     )  # fmt: skip
     metric = load_data(options.task, options.lang or None, "test", root=options.data).task.metric
     whole = None
     for target in options.targets or TARGETS:
-        if target in known:
+        if (target, options.guard) in known:
             continue
         whole = whole or score(options.model, options)
         scores, seconds = {"whole": whole}, []
@@ -66,6 +66,7 @@ def measure(options: argparse.Namespace) -> None:
                 seconds.append(round(time.perf_counter() - begin))
                 scores[name] = score(Path(place) / "small", options)
         row = {"model": Path(options.model).name, "target": target, "metric": metric}
+        row |= {"guard": options.guard, "examples": options.examples}
         row |= {"seconds": seconds, "notes": saved.report.notes}
         row |= {name: own.value for name, own in scores.items()}
         row["cost"] = difference(scores["free"], scores["even"]).to_dict()
@@ -82,8 +83,17 @@ def table(files: list[Path]) -> str:
             values = [f"{factor * row[name]:.{digits}f}" for name in ("whole", "free", "even")]
             low, high = (factor * row["cost"][name] for name in ("low", "high"))
             ends = f"{low:+.{digits}f} to {high:+.{digits}f}"
-            lines.append([f"{row['model']}, {row['metric']}", row["target"], *values, ends])
-    titles = ["model, score", "without", "whole", "free", "even", "even against free, 95 %"]
+            guard = "with" if row["guard"] else "without"
+            lines.append([f"{row['model']}, {row['metric']}", row["target"], guard, *values, ends])
+    titles = [
+        "model, score",
+        "removed",
+        "guard",
+        "whole",
+        "free",
+        "even",
+        "even against free, 95 %",
+    ]
     return markdown(titles, lines)
 
 
@@ -97,6 +107,7 @@ def main() -> None:
     parser.add_argument("--examples", type=int, default=1000)
     parser.add_argument("--max-length", type=int)
     parser.add_argument("--targets", nargs="*")
+    parser.add_argument("--no-guard", dest="guard", action="store_false", help="as for shrink")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--from", dest="results", type=Path, nargs="+", help="measured before")
     parser.add_argument("--page", type=Path)

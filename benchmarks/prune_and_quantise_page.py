@@ -59,7 +59,8 @@ def lines(name: str, rows: Sequence[Row]) -> list[list[str]]:
         is_beaten = any(o["bytes"] <= row["bytes"] and is_better(o, row) for o in rows)
         model = row["model"] if is_beaten else f"**{row['model']}**"
         size = f"{row['bytes'] / 1e6:.0f}"
-        cells.append([name, model, row["format"], size, f"{quality(row):.2f}", against])
+        first_cell = "" if cells else name
+        cells.append([first_cell, model, row["format"], size, f"{quality(row):.2f}", against])
     return cells
 
 
