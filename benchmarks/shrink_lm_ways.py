@@ -208,10 +208,8 @@ def table(file: Path) -> str:
     for name, row in rows.items():
         mean, half = change(rows[FIRST], row)
         against = "" if name == FIRST else f"{mean:+.1f} ± {half:.1f} %"
-        minutes = f"{row['seconds'] / 60:.1f}"
-        removed = str(len(row["removed"]))
-        lines.append([name, removed, f"{perplexity(row):.1f}", against, minutes])
-    return markdown(["way", "layers removed", "perplexity", "against the first", "minutes"], lines)
+        lines.append([name, f"{perplexity(row):.1f}", against])
+    return markdown(["way", "perplexity", "against heads and neurons"], lines)
 
 
 def main() -> None:

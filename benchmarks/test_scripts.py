@@ -91,6 +91,7 @@ RUNS = [
     Run(
         "shrink_lm_ways",
         "--model {decoder} --train {text} --text {text} --folder {work}",
+        ("shrink-lm-ways-x86_64",),
         constants={
             "WAYS": {
                 "heads and neurons": {"windows": 4},
