@@ -57,7 +57,8 @@ def lines(name: str, rows: Sequence[Row]) -> list[list[str]]:
         mean, half = change(first, row)
         against = "" if row is first else f"{mean:+.{digits}f} ± {half:.{digits}f}{unit}"
         is_beaten = any(o["bytes"] <= row["bytes"] and is_better(o, row) for o in rows)
-        model = row["model"] if is_beaten else f"**{row['model']}**"
+        model = row["model"].removesuffix(" of the parameters")
+        model = model if is_beaten else f"**{model}**"
         size = f"{row['bytes'] / 1e6:.0f}"
         first_cell = "" if cells else name
         cells.append([first_cell, model, row["format"], size, f"{quality(row):.2f}", against])

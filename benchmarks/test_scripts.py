@@ -104,6 +104,7 @@ RUNS = [
     Run(
         "even",
         "--model {decoder} --task lm --data {texts} --max-length 16 --examples 16",
+        ("even-minilm-x86_64",),
         constants={"TARGETS": {"half": {"neurons": 0.5}}},
     ),
     Run("rankings", "wanda --work {work}", constants={"SEEDS": (0,)}),
