@@ -16,6 +16,7 @@ import pytest
 import deadhead
 
 SOURCE = Path(deadhead.__file__).parent
+ROOT, TESTS = Path(__file__).parents[1], ("benchmarks", "tests", "tools")
 DIVIDED = ("studies", "report", "papers")
 
 ALLOWED = {
@@ -278,6 +279,13 @@ def reads_inside(code):
         or (node.attr in INSIDE_A_STUDY and A_STUDY.fullmatch(ast.unparse(node.value)))
         for node in read
     )
+
+
+def test_no_two_test_files_share_a_name():
+    """pytest imports test files by name alone, and refuses the second of two."""
+    names = [file.name for top in TESTS for file in (ROOT / top).rglob("test_*.py")]
+    assert len(names) > 100
+    assert {name for name in names if names.count(name) > 1} == set()
 
 
 def test_only_results_and_studies_read_the_cells_and_records_of_a_study():
