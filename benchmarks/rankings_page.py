@@ -60,7 +60,7 @@ def names_of(rows: Sequence[Row]) -> list[str]:
 
 
 def table(rows: Sequence[Row]) -> str:
-    """What each ranking saves of the rise of random heads, in pairs of the same seed."""
+    """What each ranking saves of the rise of random heads, in pairs of a seed; in thousandths."""
     titles = [
         "ranking", "cut", "repaired", "one epoch", f"repaired, against {DEFAULT}", "reversed, cut",
         "passes", "seconds",
@@ -70,9 +70,9 @@ def table(rows: Sequence[Row]) -> str:
         own = {form: rises(rows, name, form) for form in FORMS}
         control = {form: rises(rows, RANDOM, form) for form in FORMS}
         if name == RANDOM:
-            changes = [f"{fmean(own[form].values()):.3f}" for form in FORMS]
+            changes = [f"{1000 * fmean(own[form].values()):.0f}" for form in FORMS]
         else:
-            changes = [_text(interval(minus(own[f], control[f]).values())) for f in FORMS]
+            changes = [_thousandths(minus(own[f], control[f])) for f in FORMS]
         default = rises(rows, DEFAULT, "repaired")
         paired = minus(own["repaired"], default) if name != DEFAULT else {}
         costs = [
@@ -81,10 +81,28 @@ def table(rows: Sequence[Row]) -> str:
         ]
         label = f"*{name}*" if name == RANDOM else f"`{name}`"
         body.append(
-            [label, *changes[:3], _text(interval(paired.values())), changes[3]]
+            [label, *changes[:3], _thousandths(paired), changes[3]]
             + [f"{cost:.1f}" for cost in costs]
         )
     return markdown(titles, body)
+
+
+def seeds_table(rows: Sequence[Row]) -> str:
+    """Every area, by ranking and seed."""
+    body = []
+    for name in names_of(rows):
+        areas = {form: rises(rows, name, form) for form in FORMS}
+        for row in sorted((r for r in rows if r["ranking"] == name), key=lambda r: r["seed"]):
+            values = [f"{areas[form][row['seed']]:.4f}" for form in FORMS]
+            body.append([name, str(row["seed"]), f"{row['whole']:.4f}", *values])
+    return markdown(["ranking", "seed", "loss of the whole model", *FORMS], body)
+
+
+def _thousandths(changes: Mapping[int, float]) -> str:
+    value = interval(1000 * change for change in changes.values())
+    if value is None:
+        return ""
+    return f"{value.mean:+.0f}" + (f" ± {value.half:.0f}" if value.n > 2 else "")
 
 
 def _text(value: Any) -> str:
@@ -132,7 +150,8 @@ def main() -> None:
         raise DataError(f"there is no {options.file}.", "name a file of benchmarks/rankings.py")
     rows = json.loads(options.file.read_text(encoding="utf-8"))["rows"]
     if options.page:
-        fill(options.page, "rankings_page.py", [table(rows)])
+        one = seeds_table if options.page.suffix == ".csv" else table
+        fill(options.page, "rankings_page.py", [one(rows)])
     if options.figure:
         from deadhead.report.export import PRINT, _drawers
 

@@ -198,6 +198,32 @@ def test_the_example_of_the_docs_runs(small, scripts):
     assert {row["ranking"] for row in rows} == {"random", name}
 
 
+def test_the_page_comes_from_the_record(scripts, tmp_path, monkeypatch):
+    record = BENCHMARKS / "results" / "rankings-mini-mbert.json"
+    results = BENCHMARKS.parent / "docs" / "results"
+    for page in (results / "rankers.md", results / "appendix" / "rankers-areas.csv"):
+        text, copied = page.read_text(encoding="utf-8"), tmp_path / page.name
+        copied.write_text(text.replace(" ± ", " + "), encoding="utf-8")
+        words = ["rankings_page.py", str(record), "--page", str(copied)]
+        monkeypatch.setattr(sys, "argv", words)
+        scripts["rankings_page"].main()
+        made = copied.read_text(encoding="utf-8")
+        if page.suffix == ".csv":
+            assert made == text
+        else:
+            mark = "<!-- made by benchmarks/rankings_page.py -->"
+            assert (
+                made.partition(mark)[2].partition("<!-- end -->")[0]
+                == (text.partition(mark)[2].partition("<!-- end -->")[0])
+            )
+    rows = json.loads(record.read_text(encoding="utf-8"))["rows"]
+    names = {row["ranking"] for row in rows}
+    seeds = {(row["ranking"], row["seed"]) for row in rows}
+    assert names == {*scripts["rankings"].TABLE}
+    assert seeds == {(name, seed) for name in names for seed in scripts["rankings"].SEEDS}
+    assert len(rows) == len(seeds)
+
+
 def refused(call, *words, **options) -> str:
     with pytest.raises(DeadheadError) as problem:
         call(*words, **options)

@@ -107,7 +107,7 @@ RUNS = [
         ("even-minilm-x86_64",),
         constants={"TARGETS": {"half": {"neurons": 0.5}}},
     ),
-    Run("rankings", "wanda --work {work}", constants={"SEEDS": (0,)}),
+    Run("rankings", "wanda --work {work}", ("rankings-mini-mbert",), constants={"SEEDS": (0,)}),
     Run("shrink_cost", "{sentences} --text {text} --examples 16 --heads 0.5"),
     Run(
         "shrink_encoders",

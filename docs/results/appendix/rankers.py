@@ -88,6 +88,7 @@ print([lost("gradient", k) for k in (12, 36, 72)])  # [-0.07, -0.28, -1.23]
 print(
     [lost(way, 72, [42]) for way in ("l0", "lrp", "entropy", "confidence")]
 )  # [-0.9, -1.38, -2.82, -2.62]
+print([lost(way, 36, [42]) for way in ("ablation", "random_k", "taylor")])  # [-1.31, -1.11, -0.51]
 print(
     [
         round(rho(again["ablation", lang, "dev"], again["ablation", lang, "test"]), 2)
