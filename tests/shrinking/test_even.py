@@ -5,8 +5,8 @@ from itertools import product
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from models_to_shrink import QUIET, build, data
 from test_allocate import curve, numbers, totals
-from test_shrink import QUIET, build, data
 
 from deadhead.errors import DeadheadError
 from deadhead.heads import discover, prune

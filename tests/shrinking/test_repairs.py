@@ -4,7 +4,7 @@ import warnings
 
 import pytest
 import torch
-from tests.shrinking.test_shrink import QUIET, build, data
+from models_to_shrink import QUIET, build, data
 
 from deadhead.errors import Deprecation
 from deadhead.heads import prune

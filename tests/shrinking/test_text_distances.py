@@ -4,7 +4,7 @@ import copy
 
 import pytest
 import torch
-from test_shrink import QUIET, build, data
+from models_to_shrink import QUIET, build, data
 
 from deadhead.errors import Notice
 from deadhead.rankers.label_free import label_free
