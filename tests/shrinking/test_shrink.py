@@ -44,11 +44,12 @@ def test_half_of_the_heads_and_neurons(family):
     by_hand = [mean_loss(m, held_out) for m in (whole, cut, model)]
     assert list(report.losses.values()) == pytest.approx(by_hand, abs=1e-9)
     assert list(report.losses) == ["whole", "cut", "refitted"]
-    assert len(set(by_hand)) == 3
     assert report.examples == (84, 12)
     outputs = {"outputs"} if family == "bert" else set()  # the task layer of its classes
     assert {row.kind for row in report.layers} == {"heads", "neurons"} | outputs
-    assert all(row.errors[1] <= row.errors[0] for row in report.layers if row.errors)
+    errors = [row.errors for row in report.layers if row.errors]
+    assert all(after <= before for before, after in errors)
+    assert any(after < 0.95 * before for before, after in errors)  # the refit changed the model
     assert any("raised the held-out loss" in n for n in report.notes) == (by_hand[2] > by_hand[1])
 
 
@@ -133,8 +134,8 @@ def test_repairs_without_labels(repair):
     options = {"repair": repair, "loss": "self", "neurons": 0.5}
     report = shrink(model, unlabelled, **options, **QUIET)
     assert report.losses["whole"] == pytest.approx(0, abs=1e-12)
-    assert 0 < report.losses["refitted"] != report.losses["cut"] > 0
     is_refit = repair.startswith("refit")
+    assert report.losses["refitted"] > 0
     assert not is_refit or report.losses["refitted"] < report.losses["cut"]
     assert any(row.errors is not None and row.errors[1] < row.errors[0] for row in report.layers)
     names = {row.candidate.split()[0] for row in report.layers}
@@ -181,12 +182,11 @@ def test_all_projections_are_refitted():
     assert (report.tried, report.choice.heads) == (unrefitted.tried, unrefitted.choice.heads)
     assert len(unrefitted.layers) < len(report.layers) == len(find_every_site(every)) + 1
     whole = [row for row in report.layers if row.left == row.before and row.kind != "outputs"]
-    assert any(row.candidate.startswith("weighted") for row in whole)
+    assert any(row.errors and row.errors[1] < row.errors[0] for row in whole)
     refit(by_hand, split_examples(data())[0], unrefitted.choice.heads, everywhere=True,
           progress=False)  # fmt: skip
     weights = zip(every.state_dict().values(), by_hand.state_dict().values(), strict=True)
     assert all(torch.equal(*pair) for pair in weights)
-    assert report.losses["refitted"] != unrefitted.losses["refitted"]
 
 
 def test_the_batches_do_not_matter():
@@ -208,7 +208,8 @@ def test_a_score_is_requested_three_times():
 
     report = shrink(build(), data(), heads=0.5, score=score, **QUIET)
     assert list(report.scores) == ["whole", "cut", "refitted"]
-    assert len(set(report.scores.values())) == 3
+    models = build(), prune(build(), report.choice.heads), report.model
+    assert list(report.scores.values()) == pytest.approx([score(model) for model in models])
 
 
 def test_methods_without_labels_measure_the_distance_of_outputs():

@@ -40,11 +40,12 @@ def test_the_record_has_choice_losses_seconds_and_candidates(records):
     assert half.removed != drawn.removed
     losses = [record.details["shrink"]["losses"] for record in (half, cut)]
     assert losses[0]["whole"] == losses[1]["whole"]  # one training for all of them
-    assert losses[1]["cut"] == losses[1]["refitted"] != losses[0]["refitted"]
+    assert losses[1]["cut"] == pytest.approx(losses[1]["refitted"], rel=1e-5)
     assert {row["candidate"] for row in cut.details["shrink"]["layers"]} == {"nothing"}
-    assert {row["candidate"] for row in half.details["shrink"]["layers"]} != {"nothing"}
+    errors = [row["errors"] for row in half.details["shrink"]["layers"] if row["errors"]]
+    assert any(after < before for before, after in errors)
     assert both.details["shrink"]["sizes"]["neurons"] == [1920, 1440]
-    assert len({record.metrics["en/test/micro_f1"] for record in (whole, cut, drawn)}) == 3
+    assert whole.metrics != cut.metrics  # several scores of all words, without half of the heads
 
 
 def test_the_plan_shares_the_training():
