@@ -11,7 +11,8 @@ import kwon_authors
 import numpy as np
 import pytest
 import torch
-from kwon_authors import KINDS, Lsmr, MaskedBert
+from kwon_authors import KINDS
+from kwon_authors_code import Lsmr, MaskedBert
 
 from deadhead import gated
 from deadhead.layout import Head
