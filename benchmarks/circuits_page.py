@@ -12,7 +12,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from page import fill, markdown
+from page import fill, markdown, write_figure
 
 from deadhead.report.figures.charts import Chart, curves
 
@@ -116,10 +116,7 @@ def main() -> None:
     else:
         print("\n\n".join(parts))
     if options.figure:
-        from deadhead.report.export import PRINT, _drawers
-
-        chart = {**figure(runs), "config": PRINT}
-        options.figure.write_text(_drawers()["svg"](chart), encoding="utf-8")
+        write_figure(options.figure, figure(runs))
 
 
 if __name__ == "__main__":

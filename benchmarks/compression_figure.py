@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from compression_report import LENGTHS, WHOLE, Document, bound, is_main, label
-
-from deadhead.errors import DeadheadError
+from page import write_figure
 
 # Where the name of a point is: random heads are a curve that falls to the right, and sets of
 # layers are around it.
@@ -25,12 +24,8 @@ def draw(
     file: Path, documents: Sequence[Document], scores: Mapping[str, Mapping[str, Any]]
 ) -> None:
     """Write the figure as SVG or PNG, by the name of the file."""
-    from deadhead.report.export import PRINT, _drawers
     from deadhead.report.figures.charts import whole
 
-    ending = file.suffix.removeprefix(".")
-    if ending not in ("svg", "png"):
-        raise DeadheadError(f"expected a file .svg or .png, got {file}.", "name such a file")
     times = [
         {
             "label": label(row["pruning"]),
@@ -44,10 +39,7 @@ def draw(
     ]
     order = [label(name) for name in documents[0]["sizes"] if name != WHOLE]
     charts = [_speed_chart(times, order), *_score_charts(times, scores)]
-    chart = {**whole({"hconcat": charts}, [], documents[0]["model"]), "config": PRINT}
-    image = _drawers()[ending](chart)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_bytes(image.encode("utf-8") if isinstance(image, str) else image)
+    write_figure(file, whole({"hconcat": charts}, [], documents[0]["model"]))
 
 
 def _speed_chart(times: list[dict[str, Any]], order: list[str]) -> dict[str, Any]:

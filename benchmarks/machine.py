@@ -47,6 +47,12 @@ def write_rows(file: Path | None, device: str, rows: list[dict[str, Any]]) -> No
         file.write_text(json.dumps(results, indent=1) + "\n")
 
 
+def read_rows(file: Path) -> list[dict[str, Any]]:
+    """The rows that `write_rows` wrote."""
+    rows: list[dict[str, Any]] = json.loads(file.read_text(encoding="utf-8"))["rows"]
+    return rows
+
+
 def now(device: str) -> float:
     """Seconds: on a GPU after its work is done, with one thread the processor time of this process.
 

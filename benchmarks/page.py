@@ -1,10 +1,12 @@
-"""Tables of a benchmark, in a page of the documentation or in a CSV file of its appendix."""
+"""Tables and figures of a benchmark for the documentation, and how its scripts end."""
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from deadhead.errors import DeadheadError
 
@@ -51,3 +53,44 @@ def fill(page: Path, script: str, parts: Sequence[str]) -> None:
     text = "\n\n".join([start, *parts, END])
     page.write_text(f"{before}{text}{rest.partition(END)[2]}", encoding="utf-8")
     return None
+
+
+def write_figure(file: Path, chart: Mapping[str, Any]) -> None:
+    """Write a chart as SVG or PNG, by the name of the file."""
+    from deadhead.report.export import PRINT, _drawers
+
+    ending = file.suffix.removeprefix(".")
+    if ending not in ("svg", "png"):
+        raise DeadheadError(f"expected a file .svg or .png, got {file}.", "name such a file")
+    image = _drawers()[ending]({**chart, "config": PRINT})
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(image.encode("utf-8") if isinstance(image, str) else image)
+
+
+def measure_or_write(
+    parser: ArgumentParser,
+    script: str,
+    measure: Callable[[Namespace], None],
+    table: Callable[[Sequence[Path]], str],
+) -> None:
+    """Measure --model, or write the table of --from, earlier results, into --page."""
+    parser.add_argument("--json", type=Path, help="write the rows to this file")
+    parser.add_argument("--from", dest="results", type=Path, nargs="+", help="measured before")
+    parser.add_argument(
+        "--page", type=Path, help="write the table of --from into this page, or to this .csv file"
+    )
+    options = parser.parse_args()
+    if options.results and options.page:
+        fill(options.page, script, [table(options.results)])
+    elif options.model:
+        measure(options)
+    else:
+        parser.error("name --model to measure, or --from and --page to write a table")
+
+
+def run(main: Callable[[], None]) -> None:
+    """Run a script: a user's mistake ends it with a message instead of a traceback."""
+    try:
+        main()
+    except DeadheadError as problem:
+        raise SystemExit(str(problem)) from None

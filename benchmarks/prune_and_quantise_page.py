@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from page import fill, markdown
+from machine import read_rows
+from page import fill, markdown, write_figure
 
 SCRIPT = "prune_and_quantise.py"
 TITLES = ("SmolLM2-135M: perplexity", "mini-mbert: accuracy of tagging")
@@ -70,22 +70,17 @@ def is_better(row: Row, other: Row) -> bool:
 
 
 def write_page(page: Path, figure: Path | None, files: Sequence[Path]) -> None:
-    documents = [json.loads(file.read_text(encoding="utf-8")) for file in files]
+    sets = [read_rows(file) for file in files]
     names = [title.partition(":")[0] for title in TITLES]
-    cells = [
-        line
-        for name, document in zip(names, documents, strict=True)
-        for line in lines(name, document["rows"])
-    ]
+    cells = [line for name, rows in zip(names, sets, strict=True) for line in lines(name, rows)]
     titles = ["", "model", "format", "MB", "perplexity or accuracy", "against whole f16"]
     fill(page, SCRIPT, [markdown(titles, cells)])
     if figure is not None:
-        draw(figure, [document["rows"] for document in documents])
+        draw(figure, sets)
 
 
 def draw(file: Path, sets: Sequence[Sequence[Row]]) -> None:
     """Write the figure: quality against megabytes, a line for each model, a shape a format."""
-    from deadhead.report.export import PRINT, _drawers
     from deadhead.report.figures.charts import categories, distinct, field, whole
 
     charts = []
@@ -106,5 +101,4 @@ def draw(file: Path, sets: Sequence[Sequence[Row]]) -> None:
         charts.append({"width": 300, "height": 260, "data": {"values": points}, "layer": layer})
     chart = whole({"hconcat": charts, "resolve": {"scale": {"color": "independent",
                   "shape": "independent"}}}, [], "Quality against the size of the file")  # fmt: skip
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(_drawers()["svg"]({**chart, "config": PRINT}), encoding="utf-8")
+    write_figure(file, chart)

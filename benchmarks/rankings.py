@@ -30,12 +30,13 @@ from typing import Any
 import torch
 from encoder_tasks import Task
 from machine import torch_machine
+from page import run
 from rank import forward, in_passes
 from ranking_methods import METHODS
 from rankings_page import RANDOM, line_of, table
 
 from deadhead import Ranking, discover, files, load, prune, rank, refit, save
-from deadhead.errors import DataError, DeadheadError, unknown_name
+from deadhead.errors import DataError, unknown_name
 from deadhead.layout import Batch, Head
 from deadhead.rankers import RANKERS
 from deadhead.rankers.run import check_scores, frozen
@@ -79,25 +80,14 @@ class Bench:
 
 BENCHES = {
     "world": Bench(
-        model="dfd46cd2c522531d",
-        train="40c87bbc6eaf45a2",
-        test="e404df706c3cd4d0",
-        learnt=1000,
-        ranked=64,
-        again=256,
-        scored=128,
-        rate=1e-3,
+        model="dfd46cd2c522531d", train="40c87bbc6eaf45a2", test="e404df706c3cd4d0",
+        learnt=1000, ranked=64, again=256, scored=128, rate=1e-3,
     ),
     "mini-mbert": Bench(
-        model="76b2a6e0275a0293",
-        train="fc705cc5102e3b90",
-        test="b52b565fdddd7de5",
-        learnt=400,
-        ranked=48,
-        again=64,
-        scored=48,
+        model="76b2a6e0275a0293", train="fc705cc5102e3b90", test="b52b565fdddd7de5",
+        learnt=400, ranked=48, again=64, scored=48,
     ),
-}
+}  # fmt: skip
 
 
 class Models:
@@ -273,7 +263,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except DeadheadError as problem:
-        raise SystemExit(f"{problem.message} {problem.hint or ''}") from None
+    run(main)

@@ -7,18 +7,18 @@ python benchmarks/rankings_page.py FILE --page docs/results/appendix/rankers-are
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
-from page import fill, markdown
+from machine import read_rows
+from page import fill, markdown, run, write_figure
 from shrink_curves_figure import Point, lines
 from shrink_curves_rows import interval, minus
 
-from deadhead.errors import DataError, DeadheadError
+from deadhead.errors import DataError
 from deadhead.report.figures.charts import Chart, whole
 
 RANDOM, DEFAULT = "random", "taylor"
@@ -148,21 +148,15 @@ def main() -> None:
     options = parser.parse_args()
     if not options.file.is_file():
         raise DataError(f"there is no {options.file}.", "name a file of benchmarks/rankings.py")
-    rows = json.loads(options.file.read_text(encoding="utf-8"))["rows"]
+    rows = read_rows(options.file)
     if options.page:
         one = seeds_table if options.page.suffix == ".csv" else table
         fill(options.page, "rankings_page.py", [one(rows)])
     if options.figure:
-        from deadhead.report.export import PRINT, _drawers
-
-        svg = _drawers()["svg"]({**curves(rows), "config": PRINT})
-        options.figure.write_text(svg, encoding="utf-8")
+        write_figure(options.figure, curves(rows))
     if not options.page and not options.figure:
         print(table(rows))
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except DeadheadError as problem:
-        raise SystemExit(f"{problem.message} {problem.hint or ''}") from None
+    run(main)

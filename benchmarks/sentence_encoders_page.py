@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import argparse
 import csv
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from page import fill, markdown
+from machine import read_rows
+from page import fill, markdown, write_figure
 
 from deadhead.papers.claims.rule import interval
 from deadhead.report.figures.charts import DOT, Chart, categories, distinct, field, whole
@@ -40,11 +40,6 @@ TIMES = {"PyTorch": "32x128", "ONNX Runtime": "32x128", "one sentence": "1x32"}
 TITLES = ["kept", "draws", "STS", "SciFact", *TIMES]
 Row = dict[str, Any]
 Key = tuple[str, str, str, str]  # model, setting, runtime, shape
-
-
-def of_file(file: Path) -> list[Row]:
-    rows: list[Row] = json.loads(file.read_text(encoding="utf-8"))["rows"]
-    return rows
 
 
 def measures(row: Row) -> dict[str, float]:
@@ -147,8 +142,8 @@ def main() -> None:
     parser.add_argument("--scores", type=Path)
     parser.add_argument("--speeds", type=Path)
     options = parser.parse_args()
-    quality, captions = of_file(options.quality), of_file(options.captions)
-    times = [row for file in options.speed for row in of_file(file)]
+    quality, captions = read_rows(options.quality), read_rows(options.captions)
+    times = [row for file in options.speed for row in read_rows(file)]
     speed = {(r["model"], r["setting"], r["runtime"], r["shape"]): r for r in times}
     text = table(quality, speed)
     if options.page:
@@ -156,10 +151,7 @@ def main() -> None:
     else:
         print(text)
     if options.figure:
-        from deadhead.report.export import PRINT, _drawers
-
-        chart = {**figure(quality, speed), "config": PRINT}
-        options.figure.write_text(_drawers()["svg"](chart), encoding="utf-8")
+        write_figure(options.figure, figure(quality, speed))
     if options.scores:
         names = ("model", "setting", "texts", "guard", "draw", "seconds")
         lines = [{**{n: row.get(n) for n in names}, **row["scores"]} for row in quality + captions]

@@ -37,6 +37,7 @@ from typing import Any
 import torch
 from encoder_tasks import Task
 from machine import now
+from page import run
 from shrink_curves_plan import METHODS, PARTS, SHARES, Part, chosen_parts, narrowed, parts_like
 from shrink_curves_rows import (
     EPOCH,
@@ -333,7 +334,4 @@ def run_each(tasks: Sequence[str], processes: int) -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except DeadheadError as problem:
-        raise SystemExit(f"{problem.message} {problem.hint}") from None
+    run(main)

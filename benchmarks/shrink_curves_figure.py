@@ -7,6 +7,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from page import write_figure
 from shrink_curves_rows import (
     ALL,
     ENGLISH,
@@ -60,8 +61,6 @@ Point = dict[str, Any]
 
 def draw(folder: Path, rows: Sequence[Row]) -> Iterator[Path]:
     """Write the figures as SVG; rows: with those of `auto`."""
-    from deadhead.report.export import PRINT, _drawers
-
     table = changes(rows)
     charts = {
         f"curves-{units}-{measure.lower()}": curve_chart(table, units, measure)
@@ -73,11 +72,10 @@ def draw(folder: Path, rows: Sequence[Row]) -> Iterator[Path]:
     charts["answer"] = answer_chart(table, rows, ENGLISH)
     charts["answer-transfer"] = answer_chart(table, rows, TRANSFER)
     charts["ranking"] = ranking_answer(table)
-    folder.mkdir(parents=True, exist_ok=True)
     for name, chart in charts.items():
         if chart is not None:
             file = folder / f"{name}.svg"
-            file.write_text(_drawers()["svg"]({**chart, "config": PRINT}), encoding="utf-8")
+            write_figure(file, chart)
             yield file
 
 

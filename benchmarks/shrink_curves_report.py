@@ -20,7 +20,7 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
-from page import END, fill, markdown
+from page import END, fill, markdown, run
 from shrink_curves_appendix import write_appendix
 from shrink_curves_rows import (
     ALL,
@@ -385,7 +385,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except DeadheadError as problem:
-        raise SystemExit(f"{problem.message} {problem.hint}") from None
+    run(main)

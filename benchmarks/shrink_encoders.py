@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import argparse
 import copy
-import json
 import statistics
 import time
 from collections import Counter
@@ -30,7 +29,7 @@ from typing import Any
 
 from encoder_tasks import Task
 from flap import Flap
-from machine import now, write_rows
+from machine import now, read_rows, write_rows
 
 from deadhead import discover, prune, rank, strategies
 from deadhead.shrinking import CHOOSERS, Shrunk, shrink
@@ -191,7 +190,7 @@ def main() -> None:
     parser.add_argument("--table", nargs="+", type=Path, help="print what earlier runs wrote")
     arguments = parser.parse_args()
     if arguments.table:
-        print(table([r for f in arguments.table for r in json.loads(f.read_text())["rows"]]))
+        print(table([r for f in arguments.table for r in read_rows(f)]))
         return
     start, rows = time.time(), list[dict[str, Any]]()
     for name in arguments.tasks.split(","):

@@ -23,12 +23,12 @@ from typing import Any
 
 import torch
 from machine import now, write_rows
-from page import fill, markdown
+from page import markdown, measure_or_write, run
 from shrink_curves_plan import SHARES
 from shrink_curves_rows import read, with_auto
 
 from deadhead import discover, load, prune
-from deadhead.errors import DeadheadError, unknown_name
+from deadhead.errors import unknown_name
 
 INPUTS = ((32, 128), (1, 32))  # examples, tokens
 TURN = 0.05  # seconds: shorter passes are repeated
@@ -147,11 +147,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--dtype", default="float32")
     parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--json", type=Path)
-    parser.add_argument("--from", dest="results", type=Path, nargs="+", help="measured before")
-    parser.add_argument(
-        "--page", type=Path, help="write the table of --from into this page, or to this .csv file"
-    )
 
 
 def main() -> None:
@@ -161,17 +156,8 @@ def main() -> None:
     parser.add_argument("--task", default="pos")
     parser.add_argument("--seed", type=int, default=0)
     add_options(parser)
-    options = parser.parse_args()
-    if options.results and options.page:
-        fill(options.page, "shrink_latency.py", [table(options.results)])
-    elif options.rows and options.model:
-        measure(options)
-    else:
-        parser.error("name rows and --model to measure, or --from and --page to write a table")
+    measure_or_write(parser, "shrink_latency.py", measure, table)
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except DeadheadError as problem:
-        raise SystemExit(f"{problem.message} {problem.hint}") from None
+    run(main)

@@ -23,12 +23,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from page import fill, markdown
+from page import fill, markdown, run, write_figure
 from shrink_curves import Choices, Run
 from shrink_curves_plan import METHODS, SHARES, Part, chosen_parts
 from shrink_curves_rows import EPOCH, REPAIRED, Key, Rows, key_of, read
 from shrink_lm import WINDOW, cleaned, load_model, perplexity, windows
-from shrink_lm_figure import write_figure
+from shrink_lm_figure import answer_chart
 from torch import Tensor
 
 from deadhead import encode
@@ -179,7 +179,7 @@ def main() -> None:
     parser.add_argument("--tf32", action="store_true", default=None, help="as in shrink_curves.py")
     arguments = parser.parse_args()
     if arguments.table and arguments.figure:
-        write_figure(arguments.figure, read(arguments.table))
+        write_figure(arguments.figure, answer_chart(read(arguments.table)))
     if arguments.table and arguments.page:
         fill(arguments.page, "shrink_lm_curves.py", [table(arguments.table)])
     elif arguments.table:
@@ -212,7 +212,4 @@ def measure(arguments: argparse.Namespace, source: Source) -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except DeadheadError as problem:
-        raise SystemExit(f"{problem.message} {problem.hint}") from None
+    run(main)

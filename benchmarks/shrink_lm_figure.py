@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from statistics import fmean
 
 from shrink_curves_figure import Point, counts, lines, seconds_of
@@ -24,15 +23,6 @@ PERPLEXITY: Chart = {  # the vertical axis, with room for the numbers of draws b
     "scale": {"type": "log", "domain": [6, HIGHEST_SHOWN], "nice": False},
     "axis": {"values": [15, 20, 25, 40, 60, 100, 200, 400, HIGHEST_SHOWN]},
 }
-
-
-def write_figure(file: Path, rows: Sequence[Row]) -> None:
-    """Write the figure as SVG."""
-    from deadhead.report.export import PRINT, _drawers
-
-    file.parent.mkdir(parents=True, exist_ok=True)
-    svg = _drawers()["svg"]({**answer_chart(rows), "config": PRINT})
-    file.write_text(svg, encoding="utf-8")
 
 
 def answer_chart(rows: Sequence[Row]) -> Chart:

@@ -19,14 +19,13 @@ from typing import Any
 
 import torch
 from machine import write_rows
-from page import fill
+from page import measure_or_write, run
 from shrink_curves import KINDS, count
 from shrink_curves_plan import SHARES
 from shrink_latency import add_options, rows_of, speedups, table
 from shrink_lm import load_model
 
 from deadhead import prune
-from deadhead.errors import DeadheadError
 from deadhead.heads.depth import remove_layers, stacks_of
 from deadhead.heads.discover import find_every_site, layout_of
 from deadhead.shrinking import choose, removal
@@ -97,17 +96,8 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0, help="of the units that go")
     parser.add_argument("--layers", type=int, nargs="+", help="numbers of whole layers to remove")
     add_options(parser)
-    options = parser.parse_args()
-    if options.results and options.page:
-        fill(options.page, "shrink_lm_latency.py", [table(options.results)])
-    elif options.model:
-        measure(options)
-    else:
-        parser.error("name --model to measure, or --from and --page to write a table")
+    measure_or_write(parser, "shrink_lm_latency.py", measure, table)
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except DeadheadError as problem:
-        raise SystemExit(f"{problem.message} {problem.hint}") from None
+    run(main)
