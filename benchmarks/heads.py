@@ -99,9 +99,7 @@ def flops(model: Any, inputs: dict[str, torch.Tensor], backward: bool) -> int:
     return int(counter.get_total_flops())
 
 
-def torch_pruned(
-    model: Any, inputs: dict[str, torch.Tensor], removed: list[tuple[int, int]]
-) -> Any | None:
+def torch_pruned(model: Any, removed: list[tuple[int, int]]) -> Any | None:
     """The same heads cut by Torch-Pruning, head counts corrected by hand; None if it cannot."""
     try:
         import torch_pruning as tp
@@ -215,7 +213,7 @@ def measure(shape: str, rounds: int) -> Iterator[dict[str, Any]]:
     for percent in (50, 90):
         removed = sorted(strategies.random(layout, percent, seed=0))
         models = {"whole": whole, "deadhead": prune(copy.deepcopy(whole), removed)}
-        other = torch_pruned(copy.deepcopy(whole), inputs, [(h.layer, h.index) for h in removed])
+        other = torch_pruned(copy.deepcopy(whole), [(h.layer, h.index) for h in removed])
         if other is not None:
             models["Torch-Pruning"] = other
         for kind, make in (("forward", forward), ("training step", step)):

@@ -18,6 +18,7 @@ from torch.overrides import TorchFunctionMode
 
 from deadhead.errors import UnsupportedModel
 from deadhead.forward import precise
+from deadhead.heads import names
 from deadhead.heads.hooks import attach, hooked
 from deadhead.heads.layers import layers_around
 from deadhead.heads.parts import is_linear
@@ -30,7 +31,6 @@ SCALES = ("rsqrt", "sqrt", "std", "norm", "vector_norm", "linalg_vector_norm")
 ACTIVATIONS = ("relu", "gelu", "silu", "tanh", "mish", "relu6", "leaky_relu", "elu", "hardswish")
 # autograd's names of what adds numbers or moves them
 SUMS = ("Add", "View", "UnsafeView", "ReshapeAlias", "Clone", "ToCopy", "Alias")
-ACTIVATION_MODULES = ("transformers.activations", "torch.nn.modules.activation")
 
 
 class Linear:
@@ -134,7 +134,7 @@ def linear(model: nn.Module, sites: list[Site], skipped: Iterable[str]) -> Itera
             hook = layer.module.register_forward_pre_hook(run.enter(layer.stack), with_kwargs=True)
             stack.callback(hook.remove)
         for module in model.modules():
-            if type(module).__module__ in ACTIVATION_MODULES:
+            if type(module).__module__ in names.ACTIVATION_MODULES:
                 stack.callback(module.register_forward_pre_hook(run.mode.enter).remove)
                 stack.callback(module.register_forward_hook(run.mode.leave).remove)
         for bias in biases:

@@ -22,6 +22,7 @@ from deadhead.heads.rows import inner_padding
 from deadhead.heads.site import Site
 from deadhead.layout import Batch, Head, HeadLayout
 from deadhead.rankers.batches import check_pairs
+from deadhead.rankers.gate_gradients import wide
 from deadhead.rankers.head_copies import (
     Change,
     columns_of,
@@ -163,8 +164,7 @@ class _Patching:
 
     def _metric(self, outputs: Any, batch: Batch) -> Tensor:
         """The metric of each example, which sees every entry of the user's batch."""
-        values = self.metric(outputs, batch).detach()
-        return values.to(torch.float32 if values.device.type == "mps" else torch.float64)
+        return wide(self.metric(outputs, batch).detach())
 
     def _places(self, site: Site, source_run: Captured, batch: Batch) -> dict[Change, HeadAt]:
         """The changes of a layer, each with the head and the position as the user counts it."""

@@ -116,12 +116,16 @@ def _moved(value: Tensor, device: torch.device) -> Tensor:
     return value.to(device, non_blocking=True)
 
 
+def configs_of(model: Any) -> list[Any]:
+    """The configs of a model and of the models in it, each once."""
+    configs = (getattr(module, "config", None) for module in model.modules())
+    # a part may have something else under this name
+    return [*{id(config): config for config in configs if hasattr(config, "__dict__")}.values()]
+
+
 def vocabulary_sizes(model: Any) -> list[int]:
     """How many tokens the parts of a model know, by the configs of all parts."""
-    parts = (getattr(module, "config", None) for module in model.modules())
-    # a part may have something else under this name
-    configs = {id(config): config for config in parts if hasattr(config, "__dict__")}
-    sizes = (vars(config).get(name) for config in configs.values() for name in VOCABULARIES)
+    sizes = (vars(config).get(name) for config in configs_of(model) for name in VOCABULARIES)
     return [size for size in sizes if isinstance(size, int) and size > 0]
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from deadhead.errors import FolderError, Notice
 
-from .model_files import check_files
+from .model_files import check_files, hub_file
 
 BYTES = 2**25  # of a config.json: the largest of today list the names of some thousand labels
 LARGEST = 2**48  # number in a config.json; transformers would build until memory ends
@@ -62,12 +62,7 @@ def _check_text(file: Path) -> None:
 def _file(folder: str | Path, where: Mapping[str, Any]) -> Path | None:
     if Path(folder).is_dir():
         return Path(folder) / where.get("subfolder", "") / "config.json"
-    from transformers.utils import cached_file
-
-    reasons = ("gated_repo", "missing_entries", "connection_errors")
-    quietly = {f"_raise_exceptions_for_{reason}": False for reason in reasons}
-    path = cached_file(folder, "config.json", **where, **quietly)
-    return None if path is None else Path(path)
+    return hub_file(folder, "config.json", where)
 
 
 def _check_sizes(config: Mapping[str, Any]) -> None:

@@ -20,10 +20,10 @@ from deadhead.errors import HeadError, UnsupportedModel
 from deadhead.layout import LayerKey
 
 from .discover import find_every_site
-from .hooks import forget_compiled, is_gated
+from .hooks import check_no_gates, forget_compiled
 from .layers import layers_around
 from .model_class import outline
-from .prune import note_in_config, unfit
+from .prune import check_changeable, note_in_config
 from .unpacked import drop_mark
 
 # the names of numbers, of lists and of attributes that follow the number of layers
@@ -98,13 +98,8 @@ def remove_layers(model: nn.Module, layers: Iterable[LayerKey | str | int]) -> n
 
 def removal(model: nn.Module, layers: Iterable[LayerKey | str | int]) -> Callable[[], None]:
     """Check that these layers can be removed; returns the function that removes them."""
-    if (problem := unfit(model)) is not None:
-        raise problem
-    if is_gated(model):
-        raise UnsupportedModel(
-            "expected a model without gates, got one inside a `with gated(...)` block.",
-            "remove layers after the block",
-        )
+    check_changeable(model)
+    check_no_gates(model, "remove layers")
     stacks = stacks_of(model)
     removed = checked_layers(stacks, layers)
     kept = _kept(stacks, removed)

@@ -266,7 +266,13 @@ def _no_neurons(model: nn.Module, skipped: Mapping[str, Skip]) -> UnknownArchite
     )
 
 
+def type_of(model: nn.Module) -> str:
+    """The type in the config of a model, or the name of its class."""
+    return str(getattr(getattr(model, "config", None), "model_type", type(model).__name__))
+
+
 def _kind_and_reasons(model: nn.Module, skipped: Mapping[str, Skip]) -> tuple[str, str]:
     """The type of a model, and why some of its layers are skipped, a line for each."""
-    kind = getattr(getattr(model, "config", None), "model_type", type(model).__name__)
-    return kind, "\n".join(f"  {path}: {why}" for path, why in [*skipped.items()][:EXAMPLES])
+    return type_of(model), "\n".join(
+        f"  {path}: {why}" for path, why in [*skipped.items()][:EXAMPLES]
+    )

@@ -40,8 +40,13 @@ def hooked(model: nn.Module, sites: Iterable[Site]) -> Iterator[ExitStack]:
         yield stack
 
 
-def is_gated(model: nn.Module) -> bool:
-    return bool(_OWNERS.get(model))
+def check_no_gates(model: nn.Module, action: str) -> None:
+    """Raise an error inside of a `with gated(...)` block. action: what to do behind it."""
+    if _OWNERS.get(model):
+        raise UnsupportedModel(
+            "expected a model without gates, got one inside a `with gated(...)` block.",
+            f"{action} after the block",
+        )
 
 
 _RESAMPLED: WeakKeyDictionary[nn.Module, int] = WeakKeyDictionary()  # how many blocks

@@ -114,7 +114,7 @@ def fetch_modules(name: str | Path, **where: Any) -> None:
     base, revision = split(name)
     where = {"revision": revision, **where}
     check_hub(base, where)
-    listed = _cached(base, MODULES, where)
+    listed = hub_file(base, MODULES, where)
     if listed is not None:
         folders = modules_of(listed.parent)
         files = [f"{path}/*.{kind}" for path in folders for kind in ("json", "safetensors") if path]
@@ -219,17 +219,17 @@ def check_hub_weights(name: str | Path, indexes: set[str], **where: Any) -> None
 
     indexes: of its weights, if it has them; where: arguments of `from_pretrained` that locate it.
     """
-    if _cached(name, "adapter_config.json", where) is not None:
+    if hub_file(name, "adapter_config.json", where) is not None:
         raise FolderError(
             f"{name} has an adapter, whose weights or base model may be pickled.",
             "load its base model, and give it to PeftModel.from_pretrained with this name",
         )
     for index in indexes:
-        if (path := _cached(name, index, where)) is not None:
+        if (path := hub_file(name, index, where)) is not None:
             check_shards(path.parent)
 
 
-def _cached(name: str | Path, file: str, where: Mapping[str, Any]) -> Path | None:
+def hub_file(name: str | Path, file: str, where: Mapping[str, Any]) -> Path | None:
     """A file of a hub model, downloaded if it is not there yet; None if there is none."""
     from transformers.utils import cached_file
 
@@ -248,7 +248,7 @@ def check_hub(name: str | Path, where: Mapping[str, Any]) -> None:
 
     if Path(name).is_dir() or constants.HF_HUB_OFFLINE or where.get("local_files_only"):
         return
-    if _cached(name, "config.json", {**where, "local_files_only": True}) is not None:
+    if hub_file(name, "config.json", {**where, "local_files_only": True}) is not None:
         return
     if (problem := hub_problem()) is not None:
         hint = similar_folder(Path(name)) or "correct the name, or connect to the network"

@@ -109,3 +109,6 @@ RIGID = frozenset(
 )
 # Arguments that bring something for each head the layer was built with.
 PER_HEAD_ARGUMENTS = ("position_bias", "alibi", "rel_pos")
+
+# Python modules that define activations.
+ACTIVATION_MODULES = ("transformers.activations", "torch.nn.modules.activation")

@@ -13,7 +13,7 @@ from deadhead.layout import GROUPS, Groups, Head, HeadLayout, Kind, Neurons, spa
 
 from .cut import cut, needs_copies
 from .discover import check_is_model, find_every_site, layout_of
-from .hooks import forget_compiled, is_gated
+from .hooks import check_no_gates, forget_compiled
 from .means import HeadMeans
 from .output_bias import added, drop_bias, dropped, fill_bias, filled, refuse_bias_outside
 from .site import Site
@@ -118,8 +118,7 @@ def checked_cuts(
     everywhere: the layers that lose nothing will change too.
     expand: key/value heads may be copied.
     """
-    if (problem := unfit(model)) is not None:
-        raise problem
+    check_changeable(model)
     sites = _sites_to_cut(model, bool(heads) or neurons is None, bool(neurons))
     kept = _kept_units(layout_of(sites), heads, neurons)
     cuts = [Cut(site, kept[site.key]) for site in sites]
@@ -133,11 +132,7 @@ def checked_cuts(
 
 def _sites_to_cut(model: nn.Module, heads: bool, neurons: bool) -> list[Site]:
     """Every layer of the model. heads, neurons: it is an error if it has none."""
-    if is_gated(model):
-        raise UnsupportedModel(
-            "expected a model without gates, got one inside a `with gated(...)` block.",
-            "prune after the block",
-        )
+    check_no_gates(model, "prune")
     needed: list[Kind] = ["heads"] if heads else []
     return find_every_site(model, *needed, *(("neurons",) if neurons else ()))
 
@@ -236,14 +231,14 @@ def refuse_uneven_groups(site: Site, kept: tuple[int, ...]) -> None:
     )
 
 
-def unfit(model: nn.Module) -> UnsupportedModel | None:
-    """Why this model cannot be cut in its present state, if so."""
+def check_changeable(model: nn.Module) -> None:
+    """Raise an error for a model that cannot be cut in its present state."""
     check_is_model(model)
     if is_packed(model):
-        return _expected("plain weights", "a quantised model", "prune first, then quantise")
+        raise _expected("plain weights", "a quantised model", "prune first, then quantise")
     for module in model.modules():
         if type(module).__name__ in PARALLEL:
-            return _expected(
+            raise _expected(
                 "a model in one process",
                 f"{type(module).__name__}, which has its own list of weights",
                 "prune the model first, then wrap it",
@@ -251,21 +246,20 @@ def unfit(model: nn.Module) -> UnsupportedModel | None:
     for name, module in model.named_modules():
         if hasattr(module, "_packed_params") or "quantized" in type(module).__module__:
             hint = "prune first, then quantise"
-            return _expected("plain weights", f"a quantised model (at {name})", hint)
+            raise _expected("plain weights", f"a quantised model (at {name})", hint)
         if hasattr(module, "lora_A") or hasattr(module, "base_layer"):
             hint = "merge them first: model = model.merge_and_unload()"
-            return _expected("a model without adapters", f"adapters (at {name})", hint)
+            raise _expected("a model without adapters", f"adapters (at {name})", hint)
         for parameter in module.parameters(recurse=False):
             if type(parameter.data).__name__ == "DTensor":
                 hint = "prune the model first, then shard it"
-                return _expected("weights in one process", f"sharded weights (at {name})", hint)
+                raise _expected("weights in one process", f"sharded weights (at {name})", hint)
             if parameter.is_meta:
                 hint = "load the weights, then prune"
-                return _expected("weights in memory", f"the meta device (at {name})", hint)
+                raise _expected("weights in memory", f"the meta device (at {name})", hint)
             if not parameter.is_floating_point():
                 hint = "load it unquantised, prune, then quantise"
-                return _expected("plain weights", f"{parameter.dtype} (at {name})", hint)
-    return None
+                raise _expected("plain weights", f"{parameter.dtype} (at {name})", hint)
 
 
 def _expected(wish: str, got: str, hint: str) -> UnsupportedModel:

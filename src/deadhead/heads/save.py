@@ -22,7 +22,7 @@ from .loading import Loading, loading_of
 from .model_card import card, is_ours
 from .model_files import CARD, copy_files, source_of
 from .padded import padded_form
-from .prune import RECORD, allow_plain_loading, record, unfit
+from .prune import RECORD, allow_plain_loading, check_changeable, record
 from .saved_config import stop_plain_loading
 from .unpacked import drop_mark
 
@@ -110,8 +110,7 @@ def check_form(form: str) -> None:
 def _check(model: Any) -> None:
     if not hasattr(model, "save_pretrained"):
         raise UnsupportedModel(f"expected a transformers model, got {type(model).__name__}.")
-    if (problem := unfit(model)) is not None:
-        raise problem
+    check_changeable(model)
 
 
 def _may_replace(card_file: Path) -> bool:

@@ -23,7 +23,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Annotated, Any
 
 from deadhead.errors import DeadheadError, UnsupportedModel
-from deadhead.forward import device_of, forward, token_limit, vocabulary_sizes
+from deadhead.forward import configs_of, device_of, forward, token_limit, vocabulary_sizes
 from deadhead.registry.options import Count, whole_from
 
 from .measure import HeadMap, Measure, MeasureInputs, Stages, trials_in_words
@@ -238,12 +238,9 @@ class _Inputs:
         if "input_ids" not in names or main != "input_ids":
             raise _unreadable(model, f"its input is {main}")
         self.model, self.has_mask = model, "attention_mask" in names
-        configs = {
-            id(c): c for m in model.modules() if (c := getattr(m, "config", None)) is not None
-        }
         self.entries = [  # the numbers in all configs, each with its name
             (name, number)
-            for config in configs.values()
+            for config in configs_of(model)
             for name, value in vars(config).items()
             for number in _numbers(value)
         ]

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from deadhead.errors import UnsupportedModel
+from deadhead.forward import configs_of
 from deadhead.heads.discover import find_sites
 from deadhead.heads.site import Site
 from deadhead.layout import Batch, Head
@@ -182,14 +183,14 @@ def _is_map(part: object, heads: int) -> bool:
 @contextmanager
 def _plain_attention(model: Any) -> Iterator[None]:
     """Compute attention step by step, so that the probabilities exist; restore the kernel after."""
-    configs = {id(c): c for m in model.modules() if (c := getattr(m, "config", None)) is not None}
-    before = {i: getattr(c, "_attn_implementation_internal", None) for i, c in configs.items()}
+    configs = configs_of(model)
+    before = [getattr(config, "_attn_implementation_internal", None) for config in configs]
     try:
         if hasattr(model, "set_attn_implementation"):
             model.set_attn_implementation("eager")
-        for config in configs.values():
+        for config in configs:
             config._attn_implementation_internal = "eager"
         yield
     finally:
-        for key, config in configs.items():
-            config._attn_implementation_internal = before[key]
+        for config, implementation in zip(configs, before, strict=True):
+            config._attn_implementation_internal = implementation

@@ -10,11 +10,10 @@ from torch import Tensor, nn
 
 from deadhead.display.progress import Progress, clock
 from deadhead.display.progress import stage as say_stage
-from deadhead.errors import UnsupportedModel
 from deadhead.forward import real_tokens
 from deadhead.heads.discover import find_every_site, layout_of
-from deadhead.heads.hooks import is_gated
-from deadhead.heads.prune import unfit
+from deadhead.heads.hooks import check_no_gates
+from deadhead.heads.prune import check_changeable
 from deadhead.heads.site import Site
 from deadhead.layout import Batch, HeadLayout, Kind, SiteKey
 from deadhead.rankers.label_free import LabelFree, Loss, label_free, with_default_loss, with_loss
@@ -141,13 +140,8 @@ def calibrate(
     allowed: Allowed,
 ) -> Calibration:
     """Check everything before the first long computation, and divide the examples."""
-    if (problem := unfit(model)) is not None:
-        raise problem
-    if is_gated(model):
-        raise UnsupportedModel(
-            "expected a model without gates, got one inside a `with gated(...)` block.",
-            "shrink after the block",
-        )
+    check_changeable(model)
+    check_no_gates(model, "shrink")
     sites = find_every_site(model)
     kinds, on = check_targets(model, targets, on, allowed)
     batches, loss = with_default_loss(model, batches, loss)

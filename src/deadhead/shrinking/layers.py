@@ -106,8 +106,7 @@ class LayersPlan:
         """Remove the layers and write the new weights; returns the undo function."""
         model = self.depth.model
         remove = removal(model, self.state.removed)
-        lists = [model.get_submodule(stack.path) for stack in self.depth.stacks.values()]
-        undo = _snapshot(model, lists)
+        undo = _snapshot(model)
         try:
             with torch.inference_mode(False):
                 for solutions in self.state.solutions.values():
@@ -120,7 +119,7 @@ class LayersPlan:
         return undo
 
 
-def _snapshot(model: nn.Module, lists: Iterable[nn.Module]) -> Callable[[], None]:
+def _snapshot(model: nn.Module) -> Callable[[], None]:
     """Give back the modules, the parameters and the plain attributes of a model."""
     modules = list(model.modules())
     states = [(m, dict(vars(m)), dict(m._modules), dict(m._parameters)) for m in modules]

@@ -36,7 +36,7 @@ def solve_task_layer(model: nn.Module, streams: Streams, data: FitBatches) -> So
     if site is None or not streams.reaches(first, site):
         return None
     projection = Projection(Cut(site, site.kept), NAMES)
-    for whole, small, parts in _calls(model, streams, data, site):
+    for whole, small, parts in _calls(streams, data, site):
         projection.add(whole, small, parts)
     if not projection.is_finite() or projection.tokens <= len(site.kept):
         return None
@@ -45,7 +45,7 @@ def solve_task_layer(model: nn.Module, streams: Streams, data: FitBatches) -> So
     nothing = Change(NOTHING, torch.zeros_like(weight), torch.zeros_like(fit.errors))
     changes = [nothing, *candidates(NAMES, fit, weighted, weight.to(fit.inputs), 1)]
     errors, scale = [0.0 for _ in changes], 0.0
-    for whole, small, (_, held_out) in _calls(model, streams, data, site):
+    for whole, small, (_, held_out) in _calls(streams, data, site):
         inputs, target = (value.flatten(0, -2)[held_out] for value in (small.inputs, whole.output))
         kind, target = kind_of_logits(whole.output, problem_of(model)), target.double()
         # a divergence of 1 is large already, but numbers may have any unit
@@ -89,9 +89,7 @@ def _find(model: nn.Module, batch: Any) -> Site | None:
     )  # fmt: skip
 
 
-def _calls(
-    model: nn.Module, streams: Streams, data: FitBatches, site: Site
-) -> Iterator[tuple[Call, Call, Parts]]:
+def _calls(streams: Streams, data: FitBatches, site: Site) -> Iterator[tuple[Call, Call, Parts]]:
     """For each batch the call of the whole and of the small model, and which rows are what."""
     for number, batch in data:
         (whole,) = streams.run(number, batch, site)

@@ -12,7 +12,7 @@ from torch import nn
 from deadhead.errors import DataError, UnsupportedModel
 from deadhead.forward import VOCABULARIES, embedding_rows
 from deadhead.heads.model_class import outline
-from deadhead.heads.prune import unfit
+from deadhead.heads.prune import check_changeable
 
 from .tokens import Tokens, check_same, check_tokenizer
 
@@ -74,8 +74,7 @@ def trim_vocabulary(
         tokenizer: a fast one, which stays as it is; save the model with `.tokenizer` of the result.
         always: further texts, such as prompts, that do not count in the share of changed texts.
     """
-    if (problem := unfit(model)) is not None:
-        raise problem
+    check_changeable(model)
     trimmed = plan_trim(model, tokenizer, texts, always=always)
     trimmed.apply(model)
     return trimmed

@@ -15,6 +15,9 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from deadhead.errors import UnsupportedModel
+from deadhead.forward import configs_of
+from deadhead.heads import names
+from deadhead.heads.discover import type_of
 
 # Operations that move, copy or pick numbers; and dropout, which does nothing in evaluation mode.
 MOVES = frozenset(
@@ -27,7 +30,6 @@ MOVES = frozenset(
 SUMS = ("add", "__add__", "__radd__", "__iadd__", "add_")
 SCALINGS = ("mul", "__mul__", "__rmul__", "__imul__", "mul_", "div", "__truediv__")
 ACTIVATIONS = ("relu", "gelu", "tanh", "silu")
-ACTIVATION_MODULES = ("transformers.activations", "torch.nn.modules.activation")
 SUPPORTED = (
     "encoders such as BERT, RoBERTa, XLM-R, ELECTRA and encoder-decoders such as Marian, BART, "
     "mBART, M2M100, that is models made of linear layers, layer norm, element-wise activations, "
@@ -62,7 +64,7 @@ def flowing(model: nn.Module, rules: Rules) -> Iterator[TorchFunctionMode]:
         stack.enter_context(_attention_in_one_call(model))
         for module in model.modules():
             other = isinstance(module, nn.MultiheadAttention | nn.Softmax)
-            if type(module).__module__ in ACTIVATION_MODULES and not other:
+            if type(module).__module__ in names.ACTIVATION_MODULES and not other:
                 enter, leave = interceptor.enter_activation, interceptor.leave_activation
                 stack.enter_context(module.register_forward_pre_hook(enter))
                 stack.enter_context(module.register_forward_hook(leave))
@@ -73,8 +75,7 @@ def flowing(model: nn.Module, rules: Rules) -> Iterator[TorchFunctionMode]:
 def _attention_in_one_call(model: Any) -> Iterator[None]:
     """Compute attention by one function of queries, keys and values, which a rule can replace."""
     name = "_attn_implementation_internal"
-    configs = {id(c): c for m in model.modules() if (c := m.__dict__.get("config")) is not None}
-    before = [(c, getattr(c, name)) for c in configs.values() if hasattr(c, name)]
+    before = [(c, getattr(c, name)) for c in configs_of(model) if hasattr(c, name)]
     if not before or not getattr(model, "_supports_sdpa", False):
         raise refusal(model, "its own form of attention")
     try:
@@ -87,8 +88,7 @@ def _attention_in_one_call(model: Any) -> Iterator[None]:
 
 
 def refusal(model: nn.Module, operation: str) -> UnsupportedModel:
-    kind = getattr(getattr(model, "config", None), "model_type", type(model).__name__)
-    message = f"LRP has no rule for something {kind!r} does: {operation}. "
+    message = f"LRP has no rule for something {type_of(model)!r} does: {operation}. "
     hint = 'rank with method="gradient", which needs no rules'
     return UnsupportedModel(f"{message}Supported are {SUPPORTED}.", hint)
 
