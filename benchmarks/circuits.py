@@ -110,7 +110,7 @@ TASKS = {"names": names, "agreement": agreement}
 
 
 def candidates(task: str, count: int, tokenizer: Any) -> list[Pair]:
-    """Those of so many pairs, drawn by a fixed seed, whose sentences have one length."""
+    """Those of this many pairs, drawn by a fixed seed, whose sentences have one length."""
     drawn = Random(0).sample([*TASKS[task]()], count)
     return [pair for pair in drawn if len(Pairs([pair], tokenizer))]
 

@@ -70,11 +70,11 @@ def timed(run: Callable[[], Any], device: str) -> tuple[float, float]:
         return time.process_time() - start, peak_bytes(torch.device(device)) - before
     torch.cuda.synchronize()
     torch.cuda.reset_peak_memory_stats()
-    held = torch.cuda.memory_allocated()
+    allocated = torch.cuda.memory_allocated()
     start = time.perf_counter()
     run()
     torch.cuda.synchronize()
-    return time.perf_counter() - start, torch.cuda.max_memory_allocated() - held
+    return time.perf_counter() - start, torch.cuda.max_memory_allocated() - allocated
 
 
 def main() -> None:

@@ -5,16 +5,17 @@
                                       [--model MODEL --data DIR --task sst2 --train 1000]
                                       [--examples 512]
 
-Both get the same BERT and the same examples, in batches of 32. The authors' functions give gradients
-of masks, a choice for the share of the MACs and for its square root (their teacher), the
-rearrangement and the scales. `shrink(method="kwon", repair="scales")` gives a small model. A row has
-the differences: of the sums of squared gradients, relative to the largest; the number of units that
-only one of them removes, from the gradients of each and from ours alone; of the scales of the same
-units. It also has the score of both models, if there is a task; without --model, a random BERT.
+Both get the same BERT and the same examples, in batches of 32. The authors' functions give
+gradients of masks, a choice for the share of the MACs and for its square root (their teacher), the
+rearrangement and the scales. `shrink(method="kwon", repair="scales")` gives a small model. A row
+has the differences: of the sums of squared gradients, relative to the largest; the number of units
+that only one of them removes, from the gradients of each and from ours alone; of the scales of the
+same units. It also has the score of both models, if there is a task; without --model, a random
+BERT.
 
-LSMR stops early, so rounding decides the last digits of the scales, and at times whether a layer has
-scales at all. "rounding" therefore compares the authors' scales with theirs again, with the unknowns
-of each system in reverse order.
+LSMR stops early, so rounding decides the last digits of the scales, and at times whether a layer
+has scales at all. "rounding" therefore compares the authors' scales with theirs again, with the
+unknowns of each system in reverse order.
 
 `kwon_authors_code.py` runs their code on a CPU. All numbers are in float64.
 """

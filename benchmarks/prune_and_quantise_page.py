@@ -99,6 +99,6 @@ def draw(file: Path, sets: Sequence[Sequence[Row]]) -> None:
         dot = {"type": "point", "filled": True, "size": 70, "opacity": 1}
         layer = [line, {"mark": dot, "encoding": {**encoding, "shape": shape}}]
         charts.append({"width": 300, "height": 260, "data": {"values": points}, "layer": layer})
-    chart = whole({"hconcat": charts, "resolve": {"scale": {"color": "independent",
-                  "shape": "independent"}}}, [], "Quality against the size of the file")  # fmt: skip
-    write_figure(file, chart)
+    own_scales = {"scale": {"color": "independent", "shape": "independent"}}
+    chart = {"hconcat": charts, "resolve": own_scales}
+    write_figure(file, whole(chart, [], "Quality against the size of the file"))

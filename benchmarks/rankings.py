@@ -10,9 +10,10 @@ with the lowest numbers leave first.
 
 For each seed the model is fine-tuned once, and each ranking orders its heads by some training
 examples. Then 10, 50 and 90 % of the heads leave: the loss on test examples is measured after the
-cut, after the repair of `shrink` (no labels, no training), and at 50 % after one epoch more. The area under such a curve is its mean rise over the loss of the whole model. Controls: a
-random order, and for each ranking its reverse, only cut. A second call continues; models are kept
-in --work. The model and the examples are known by their hashes: no row is measured on others.
+cut, after the repair of `shrink` (no labels, no training), and at 50 % after one epoch more. The
+area under such a curve is its mean rise over the loss of the whole model. Controls: a random order,
+and for each ranking its reverse, only cut. A second call continues; models are kept in --work. The
+model and the examples are known by their hashes: no row is measured on others.
 """
 
 from __future__ import annotations

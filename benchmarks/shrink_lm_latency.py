@@ -6,7 +6,7 @@
 
 As `shrink_latency.py`, for a prompt that is read at once, and for tokens that are generated one by
 one with a cache. Units are drawn at random, heads by whole key/value groups. Weights do not matter
-for times, so nothing is refitted. With --layers, so many whole layers are removed instead.
+for times, so nothing is refitted. With --layers, this many whole layers are removed instead.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def smaller_models(whole: Any, seed: int) -> dict[tuple[str, int], Any]:
 
 
 def shallower_models(whole: Any, numbers: Sequence[int]) -> dict[tuple[str, int], Any]:
-    """A copy of the model for each number of layers to remove; the unit and the share in percent."""
+    """A copy of the model for each number of layers to remove, by unit and share in percent."""
     (stack,) = stacks_of(whole).values()
     models = {}
     for number in numbers:

@@ -1,4 +1,4 @@
-"""The benchmark of other tools: a peer in a process of its own, our rows beside it, what it says."""
+"""The benchmark of other tools: a peer in its own process, our rows beside it, what it says."""
 
 from __future__ import annotations
 

@@ -207,13 +207,13 @@ def test_the_page_comes_from_the_record(scripts, tmp_path, monkeypatch):
         words = ["rankings_page.py", str(record), "--page", str(copied)]
         monkeypatch.setattr(sys, "argv", words)
         scripts["rankings_page"].main()
-        made = copied.read_text(encoding="utf-8")
+        written = copied.read_text(encoding="utf-8")
         if page.suffix == ".csv":
-            assert made == text
+            assert written == text
         else:
             mark = "<!-- made by benchmarks/rankings_page.py -->"
             assert (
-                made.partition(mark)[2].partition("<!-- end -->")[0]
+                written.partition(mark)[2].partition("<!-- end -->")[0]
                 == (text.partition(mark)[2].partition("<!-- end -->")[0])
             )
     rows = json.loads(record.read_text(encoding="utf-8"))["rows"]

@@ -50,7 +50,7 @@ def test_the_effects_add_up_to_the_logit(kind):
     model = model_of(kind)
     batch, before, layout = batch_of(model), hooks(model), discover(model)
     flags = [p.requires_grad for p in model.parameters()]
-    plain = answers(model, batch)
+    logits = answers(model, batch)
     effects = direct_effects(model, batch, some_logit)
     with torch.no_grad():
         expected = float(some_logit(model(**batch), batch).mean())
@@ -66,7 +66,7 @@ def test_the_effects_add_up_to_the_logit(kind):
         assert all(effects.heads[head, None] == 0 for head in encoder)
     assert hooks(model) == before
     assert [p.requires_grad for p in model.parameters()] == flags
-    assert apart(plain, answers(model, batch)) == 0
+    assert apart(logits, answers(model, batch)) == 0
 
 
 def test_by_hand_in_a_decoder_before_norms():
@@ -131,19 +131,19 @@ def test_batches_padding_and_positions():
         assert value == pytest.approx(mean, abs=1e-6)
         assert in_list.by_head()[head] == pytest.approx(mean, abs=1e-9)
     spread = direct_effects(model, {"input_ids": ids}, 7, positions=True)
-    summed = direct_effects(model, {"input_ids": ids}, 7)
+    added = direct_effects(model, {"input_ids": ids}, 7)
     head = next(iter(discover(model)))
-    assert spread.heads[head, 8] == pytest.approx(summed.heads[head, None], abs=1e-9)
+    assert spread.heads[head, 8] == pytest.approx(added.heads[head, None], abs=1e-9)
     assert all(spread.heads[head, position] == 0 for position in range(8))
     batches = [{"input_ids": ids[:1]}, {"input_ids": ids[1:, :6]}]
     with pytest.raises(DataError, match="rows of one length"):
         direct_effects(model, batches, 7, positions=True)
-    rows = summed.rows()
-    assert sum(row["effect"] for row in rows) == pytest.approx(summed.target, abs=1e-5)
+    rows = added.rows()
+    assert sum(row["effect"] for row in rows) == pytest.approx(added.target, abs=1e-5)
     assert [row["part"] for row in rows[-2:]] == ["embeddings", "biases"]
-    assert len(summed.frame()) == len(rows)
-    assert "direct effect of each head" in summed.title
-    assert summed._repr_html_()
+    assert len(added.frame()) == len(rows)
+    assert "direct effect of each head" in added.title
+    assert added._repr_html_()
 
 
 def test_a_closed_or_removed_head_adds_nothing():

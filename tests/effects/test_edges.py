@@ -102,7 +102,7 @@ def test_a_patched_edge_is_what_hooks_by_hand_give():
 
 def test_steps_are_the_mean_of_gradients_between_both_runs():
     model, clean, corrupt = near_pair("gpt2", 1.0)
-    found = edge_effects(model, clean, corrupt, difference, steps=3, progress=False)
+    effects = edge_effects(model, clean, corrupt, difference, steps=3, progress=False)
     table, stream = model.transformer.wte, []
     ends = [table(batch["input_ids"]).detach() for batch in (clean, corrupt)]
     hook = model.transformer.ln_f.register_forward_pre_hook(lambda m, a: stream.append(a[0]))
@@ -114,7 +114,7 @@ def test_steps_are_the_mean_of_gradients_between_both_runs():
         (gradient,) = torch.autograd.grad(values.sum(), stream[-1])
         total += float(((ends[1] - ends[0]) * gradient).sum()) / 3 / len(values)
     hook.remove()
-    assert abs(found["decoder.input -> output"] - total) < 1e-10
+    assert abs(effects["decoder.input -> output"] - total) < 1e-10
     once = edge_effects(model, clean, corrupt, difference, progress=False)
     assert abs(once["decoder.input -> output"] - total) > 1e-6
 

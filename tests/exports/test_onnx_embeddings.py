@@ -1,4 +1,4 @@
-"""The graph of a sentence encoder gives its embeddings: pooled, through dense layers, normalised."""
+"""The graph of a sentence encoder gives its embeddings, with pooling, dense layers and norm."""
 
 import json
 

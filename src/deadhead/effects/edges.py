@@ -56,7 +56,7 @@ def edge_effects(
         corrupt: likewise, with the same shapes and padding.
         metric: a function of the outputs and the batch that gives one number per example, such as
             `logit_difference(answer, wrong)`, or a loss.
-        steps: mean of the gradients at so many points between the corrupt and the clean input
+        steps: mean of the gradients at this many points between the corrupt and the clean input
             embeddings, of which the last one is clean (EAP-IG, Hanna et al. 2024).
         progress: as for `patch_effects`.
 

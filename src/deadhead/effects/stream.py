@@ -176,8 +176,8 @@ def _refuse(model: nn.Module, skipped: Any) -> None:
 def _check_plain(site: Site, role: str) -> None:
     module = site.parts[role].module
     weight: Any = getattr(module, "weight", None)
-    plain = is_linear(module) and bare(module) is module
-    if not plain or not isinstance(weight, Tensor) or not weight.is_floating_point():
+    is_bare = is_linear(module) and bare(module) is module
+    if not is_bare or not isinstance(weight, Tensor) or not weight.is_floating_point():
         raise UnsupportedModel(
             f"{site.block} layer {site.layer} has {type(module).__name__} as a projection, whose "
             "weights cannot be divided into heads.",

@@ -155,13 +155,13 @@ class Tape(TorchFunctionMode):
 
     def _record(self, function: Any, named: Any, inputs: tuple[int, ...], result: Any) -> None:
         origins = reduce(or_, (self.origins[number] for number in inputs))
-        several, (args, kwargs) = isinstance(result, tuple | list), named
-        for number, value in enumerate(result if several else [result]):
+        is_tuple, (args, kwargs) = isinstance(result, tuple | list), named
+        for number, value in enumerate(result if is_tuple else [result]):
             slot = self.slot_of(value)
             # dropout gives the same tensor again outside of training
             again = slot is not None and self.tensors[slot] is value
             if isinstance(value, Tensor) and value.is_floating_point() and not again:
-                output = number if several else None
+                output = number if is_tuple else None
                 self._follow(value, Step(function, args, kwargs, output, inputs), origins)
 
     def _follow(self, tensor: Tensor, step: Step | None, origins: int) -> int:
@@ -194,8 +194,8 @@ def mapped(value: Any, kind: type, change: Callable[[Any], Any]) -> Any:
 def _out_of_place(func: Any) -> Any:
     """The function that gives what another writes into its first argument."""
     name: str = func.__name__
-    plain = f"__{name[3:]}" if name.startswith("__i") else name.removesuffix("_")
-    function = getattr(Tensor, plain, None)
+    other = f"__{name[3:]}" if name.startswith("__i") else name.removesuffix("_")
+    function = getattr(Tensor, other, None)
     if function is None or name.startswith("__set"):
         raise UnsupportedModel(
             f"the model writes into a part of its residual stream ({name}), so that its edges "

@@ -1,8 +1,8 @@
 """A DuoAttention pattern: which key/value heads of a decoder need their whole cache.
 
-The format is that of https://github.com/mit-han-lab/duo-attention, which kvpress reads too: a folder
-with `full_attention_heads.tsv`, layers x key/value heads between 0 (streams) and 1 (keeps all), and
-`config.json` with the numbers of first and recent tokens that a streaming head keeps.
+The format is that of https://github.com/mit-han-lab/duo-attention, which kvpress reads too: a
+folder with `full_attention_heads.tsv`, layers x key/value heads between 0 (streams) and 1 (keeps
+all), and `config.json` with the numbers of first and recent tokens that a streaming head keeps.
 """
 
 from __future__ import annotations

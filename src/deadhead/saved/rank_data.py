@@ -146,7 +146,7 @@ def guard_batches(
     most: int,
     seed: int,
 ) -> list[Any]:
-    """Batches of at most so many general texts, cut like the data; none if it cannot read any."""
+    """Batches of at most this many general texts, cut like the data; none if it cannot read any."""
     if _reads_two_texts(model):
         return []
     texts: Texts = [(row.text,) for row in draw(most, tokenizer, seed=seed)]

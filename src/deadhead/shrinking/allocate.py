@@ -156,8 +156,9 @@ def allocate(
     """Count the units that each layer loses, at the lowest sum of costs that saves the total.
 
     Exact as long as no place has more than EXACT units, or there are few COMBINATIONS, and no more
-    than STATES sums of costs compete, which holds for budgets that count heads. Beyond that, only numbers near the solution
-    that allows fractions compete, and sums that save nearly the same count as one.
+    than STATES sums of costs compete, which holds for budgets that count heads. Beyond that, only
+    numbers near the solution that allows fractions compete, and sums that save nearly the same
+    count as one.
     """
     costs = [np.array((0.0, *curve.costs)) for curve in curves]
     tables = [np.asarray(saving[curve.place], dtype=float) for curve in curves]

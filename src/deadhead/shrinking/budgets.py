@@ -83,9 +83,9 @@ def quotas_for(
         if len(sizes) > 1 or len({*map(len, site.groups)}) > 1:
             kept = sorted({len(other.kept) for other in together})
             raise DeadheadError(
-                f"`{'even' if allowed.even else 'multiple'}` expects layers with the same numbers of "
-                f"{site.kind} in groups of the same size, got {', '.join(map(str, kept))} in the "
-                f"{site.block}.",
+                f"`{'even' if allowed.even else 'multiple'}` expects layers with the same numbers "
+                f"of {site.kind} in groups of the same size, got {', '.join(map(str, kept))} in "
+                f"the {site.block}.",
                 "leave it out, or start from the model before it was pruned",
             )
         size, unit = len(site.groups), len(site.groups[0])

@@ -171,11 +171,11 @@ class Depth:
         self, key: LayerKey, removed: Iterable[LayerKey]
     ) -> tuple[LayerKey, End, End] | None:
         """The layer that takes over what a removed one gave, its end, and the end it must reach."""
-        (block, number), gone = key, {*removed}
-        while (block, number) in gone:
+        (block, number), removed = key, {*removed}
+        while (block, number) in removed:
             number -= 1
         before = (block, number)
-        end, target = self.ends.get(before), self._goal(key, gone)
+        end, target = self.ends.get(before), self._goal(key, removed)
         return None if end is None or target is None else (before, end, target)
 
     def _goal(self, key: LayerKey, removed: Collection[LayerKey]) -> End | None:
@@ -188,7 +188,7 @@ class Depth:
     def behind(
         self, order: Iterable[Site], removed: Sequence[LayerKey]
     ) -> list[tuple[LayerKey, Site, End | None, End | None]]:
-        """What `solve` takes for each projection that runs behind a removed layer or replaces it."""
+        """What `solve` takes for each projection behind a removed layer, or in its place."""
         first = {block: min(n for b, n in removed if b == block) for block, _ in removed}
         jobs: list[tuple[LayerKey, Site, End | None, End | None]] = []
         for site in order:

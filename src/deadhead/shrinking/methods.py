@@ -110,10 +110,10 @@ class Kwon(Chooser):
         self, evidence: Evidence, chosen: Chosen, budget: Budget
     ) -> tuple[Chosen, float | None]:
         better, cost = {}, 0.0
-        for place, gone in chosen.items():
+        for place, old in chosen.items():
             units = evidence.places[place]
             gradients = evidence.statistics.places[place].by_batch.T.double().cpu().numpy()
-            removed = rearranged(gradients, len(gone))
+            removed = rearranged(gradients, len(old))
             better[place] = tuple(units[number] for number in removed)
             cost += float(np.square(gradients[removed].sum(0)).sum()) / 2
         return better, cost

@@ -193,11 +193,12 @@ def quota_notes(choice: Choice, budgets: Iterable[Budget]) -> list[str]:
 
 
 def ordinary_note(cls: str, fields: Mapping[str, int]) -> str:
-    """Say whether an even model is an ordinary one of its class, with these fields of its config."""
+    """Say whether an even model is an ordinary one of its class; fields: those of its config."""
     if fields:
         sizes = ", ".join(f"{name} {size:,}" for name, size in fields.items())
         return f"an ordinary {cls} ({sizes}): its folder loads anywhere, without deadhead"
     return (
         f"even, but no ordinary model: no config of {cls} gives layers of these sizes, so its "
-        "folder needs deadhead or its load_pruned.py (many classes have one for fewer neurons alone)"
+        "folder needs deadhead or its load_pruned.py (many classes have one for fewer neurons "
+        "alone)"
     )

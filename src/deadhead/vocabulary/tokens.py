@@ -103,14 +103,14 @@ class Tokens:
             if token == self.unknown
         }
         normal = self.backend.normalizer
-        found: set[int] = set()
+        ids: set[int] = set()
         for word in words if normal is None else map(normal.normalize_str, words):
             for end in range(len(word) - 1, 0, -1):
                 pieces = self.backend.model.tokenize(word[:end])
                 if all(piece.value != self.unknown for piece in pieces):
-                    found.update(piece.id for piece in pieces)
+                    ids.update(piece.id for piece in pieces)
                     break
-        return found
+        return ids
 
     def needed(self, used: set[int]) -> set[int]:
         """The tokens that a tokenizer needs beside those that texts use."""
@@ -207,10 +207,10 @@ def _encode(backend: Any, texts: Sequence[str]) -> Iterator[Any]:
 
 def _ids_in(definition: dict[str, Any], new: dict[int, int] | None = None) -> set[int]:
     """The numbers of tokens in the post-processor and the padding; `new` replaces them."""
-    found: set[int] = set()
+    ids: set[int] = set()
 
     def number(old: int) -> int:
-        found.add(old)
+        ids.add(old)
         return old if new is None else new[old]
 
     parts = [definition["post_processor"] or {}]
@@ -223,7 +223,7 @@ def _ids_in(definition: dict[str, Any], new: dict[int, int] | None = None) -> se
             special["ids"] = [*map(number, special["ids"])]
     if padding := definition["padding"]:
         padding["pad_id"] = number(padding["pad_id"])
-    return found
+    return ids
 
 
 def _reloaded(tokenizer: Any, definition: str) -> Any:

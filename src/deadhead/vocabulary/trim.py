@@ -129,8 +129,8 @@ def _chat(tokenizer: Any) -> list[str]:
     for roles in (("system", "user", "assistant"), ("user", "assistant")):
         messages = [{"role": role, "content": "."} for role in roles]
         try:
-            plain = tokenizer.apply_chat_template(messages, tokenize=False)
-            return [plain, tokenizer.apply_chat_template(messages[:-1], tokenize=False)]
+            text = tokenizer.apply_chat_template(messages, tokenize=False)
+            return [text, tokenizer.apply_chat_template(messages[:-1], tokenize=False)]
         except Exception:  # there is none, or it raises what it likes for roles it does not have
             continue
     return []
@@ -140,8 +140,8 @@ def _configs(model: Any) -> list[dict[str, Any]]:
     """The fields of all configs of a model and of its parts, each once."""
     owners = [getattr(module, "config", None) for module in model.modules()]
     owners.append(getattr(model, "generation_config", None))
-    found = {id(fields): fields for owner in owners for fields in _fields(owner)}
-    return [*found.values()]
+    configs = {id(fields): fields for owner in owners for fields in _fields(owner)}
+    return [*configs.values()]
 
 
 def _fields(owner: Any) -> Iterator[dict[str, Any]]:
@@ -157,7 +157,7 @@ def _fields(owner: Any) -> Iterator[dict[str, Any]]:
 
 def _special_ids(model: Any, tokens: Tokens) -> set[int]:
     """The tokens that the configs name, and those whose numbers positions are counted from."""
-    found: set[int] = set()
+    ids: set[int] = set()
     for fields in _configs(model):
         for name, value in fields.items():
             if name in REFUSED and value:
@@ -172,12 +172,12 @@ def _special_ids(model: Any, tokens: Tokens) -> set[int]:
                         f"config has {name} = {number}, which is no token of the tokenizer.",
                         f"correct {name} in config.json or generation_config.json",
                     )
-                found |= {number} if type(number) is int and number >= 0 else set()
+                ids |= {number} if type(number) is int and number >= 0 else set()
     for path, module in model.named_modules():
         first = getattr(module, "padding_idx", None)
         if "position" in path and type(first) is int:  # RoBERTa counts from the padding token
-            found.update(n for n in range(first) if n in tokens.names)
-    return found
+            ids.update(n for n in range(first) if n in tokens.names)
+    return ids
 
 
 def _renumber(fields: dict[str, Any], rows: int, size: int, new: dict[int, int]) -> None:

@@ -36,11 +36,11 @@ def text_files(places: Iterable[Path]) -> list[Path]:
     files: list[Path] = []
     for place in places:
         if place.is_dir():
-            found = sorted(file for file in place.iterdir() if file.name.endswith(TEXT_FILES))
-            if not found:
+            texts = sorted(file for file in place.iterdir() if file.name.endswith(TEXT_FILES))
+            if not texts:
                 message = f"the folder {place} has no file {' or '.join(TEXT_FILES)}."
                 raise DataError(message, "name the files, or a folder of such files")
-            files += found
+            files += texts
         else:
             files.append(place)
     return files
