@@ -11,6 +11,7 @@ import transformers
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from deadhead.heads import head_means, prune
+from tiny_models import with_random_vectors
 
 LLAMA3 = {
     "rope_type": "llama3",
@@ -77,11 +78,7 @@ def _built(family):
     model_class = getattr(transformers, f"{name}ForCausalLM")
     torch.manual_seed(0)
     model = model_class(model_class.config_class(**{**SIZES, **settings})).eval()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            if parameter.dim() == 1:  # norms and biases that would hide a mistake
-                parameter.add_(torch.randn_like(parameter) * 0.3)
-    return model
+    return with_random_vectors(model)
 
 
 def build(family, change="whole"):

@@ -12,6 +12,11 @@ class Done(NamedTuple):
     out: str
     err: str
 
+    @property
+    def message(self):
+        """The error without its frame and its breaks of lines."""
+        return " ".join(self.err.replace("│", " ").split())
+
 
 def clean(done):
     return "Traceback" not in done.out + done.err

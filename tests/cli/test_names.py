@@ -114,7 +114,7 @@ def test_an_old_name_beside_the_new_one_is_refused(run_command, bert):
 def test_a_command_that_was_split_says_its_new_name(words, new, problem, run_command):
     done = run_command(*words)
     assert done.code != 0
-    text = " ".join(done.err.replace("│", " ").split())
+    text = done.message
     assert f"is now deadhead {new}; the old name works until" in text
     assert problem in text
 
@@ -180,7 +180,7 @@ def test_the_bundled_model_learns_from_its_teacher(run_command, tmp_path):
     ):
         done = run_command(*words, "--teacher", whole, *more, "--out", tmp_path / "no")
         assert done.code in (1, 2)
-        assert message in " ".join(done.err.replace("│", " ").split())
+        assert message in done.message
     done = run_command(*words, "--out", tmp_path / "no")
     assert "goes with --teacher" in done.err
     other = ("--teacher", MODELS / "encoder", "--out", tmp_path / "no")

@@ -17,17 +17,12 @@ from deadhead.heads.hooks import attach
 from deadhead.layout import Head
 from deadhead.registry.options import OptionError
 from deadhead.verify.inputs import batch_for
+from near_pairs import difference
 
 # decoder, grouped heads, encoder, both, time first, one layer's weights used twice
 FAMILIES = ["gpt2", "llama", "bert", "bart", "xlnet", "albert"]
 
 Batch = dict[str, Tensor]
-
-
-def difference(outputs, batch):
-    if not hasattr(outputs, "logits"):
-        return outputs.last_hidden_state[:, 0, 3]
-    return logit_difference(5, 6)(outputs, batch)
 
 
 def pair(family):

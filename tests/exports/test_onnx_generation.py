@@ -17,7 +17,7 @@ from deadhead.exports.onnx.cached import _Encoder, cached_graphs
 from deadhead.heads import discover, gated, head_means, load, prune, save
 from deadhead.layout import Head
 from slow import slow_but
-from tiny_models import build
+from tiny_models import build, with_random_vectors
 
 torch.set_num_threads(1)
 TOKENS = 10  # that are generated
@@ -85,11 +85,7 @@ def built(family):
     model_class = getattr(transformers, name)
     torch.manual_seed(0)
     model = model_class(model_class.config_class(**settings)).eval()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            if parameter.dim() == 1:  # norms and biases that would hide a mistake
-                parameter.add_(torch.randn_like(parameter) * 0.3)
-    return model
+    return with_random_vectors(model)
 
 
 # heads that each attention loses; GPT-2 and BART have attention with none left

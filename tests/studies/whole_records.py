@@ -2,6 +2,8 @@
 
 import json
 
+from trivial import number
+
 from deadhead.studies import load
 from deadhead.studies.store.records import Record, write
 from deadhead.studies.study import _describe
@@ -25,10 +27,6 @@ figures:
   - {title: Cost, kind: cost}
   - {title: Epochs, kind: epochs}
 """
-
-
-def number(*parts):
-    return int(digest([str(part) for part in parts])[:8], 16) / 2**32
 
 
 def record_of(trial):

@@ -103,6 +103,10 @@ def bert(kind=BertForSequenceClassification, dropout=0.1, attention_dropout=None
     return kind(config)
 
 
+def weights(model):
+    return torch.cat([p.detach().flatten() for p in model.parameters()])
+
+
 def tagger(**options):
     return bert(BertForTokenClassification, **options)
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from small_tasks import bert, marian, tagger
+from small_tasks import bert, marian, tagger, weights
 
 from deadhead import discover, prune
 from deadhead.errors import HeadError
@@ -19,10 +19,6 @@ FAST = Settings(batch=8, rate=3e-3, epochs=3)
 
 def trained(model, data, settings=FAST, **options):
     return finetune(model, data, settings, progress=False, **options)
-
-
-def weights(model):
-    return torch.cat([p.detach().flatten() for p in model.parameters()])
 
 
 @pytest.mark.parametrize(

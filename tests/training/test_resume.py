@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import torch
-from small_tasks import bert, classify, tagger
+from small_tasks import bert, classify, tagger, weights
 
 from deadhead import prune
 from deadhead.errors import FolderError
@@ -33,10 +33,6 @@ data = small_tasks.tag(sys.argv[1])
 finetune(small_tasks.tagger(), data, SETTINGS, dev=data, \
 folder=sys.argv[2], keep_first=True, progress=at)
 """
-
-
-def weights(model):
-    return torch.cat([p.detach().flatten() for p in model.parameters()])
 
 
 def test_killed_within_an_epoch_it_resumes_to_the_same_numbers(letters, cache, tmp_path):

@@ -16,10 +16,6 @@ def trained(model, data, settings=FAST, **options):
     return finetune(model, data, settings, progress=False, **options)
 
 
-def weights(model):
-    return torch.cat([p.detach().flatten() for p in model.parameters()])
-
-
 def test_bad_input_is_refused_before_training(foxes, letters, pairs, cache, monkeypatch):
     monkeypatch.setattr("deadhead.training.loop.Run", None)  # nothing starts
     for model, data, printed in (
