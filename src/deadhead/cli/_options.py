@@ -90,6 +90,14 @@ Texts = Annotated[
         f"gives its .txt and .txt.gz files; can be repeated; {LINES}",
     ),
 ]
+Loss = Annotated[
+    str | None,
+    Option(
+        metavar="self|embedding",
+        help="Use no labels: the loss is the distance to the outputs of the full model, or to the "
+        "embeddings of a sentence encoder (which is its default with --text).",
+    ),
+]
 CORPUS = "Use another corpus than the default one of the task, such as wikiann or ud-2.17."
 Corpus = Annotated[str | None, Option(metavar="CORPUS", help=CORPUS)]
 Length = Annotated[

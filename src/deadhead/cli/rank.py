@@ -31,14 +31,7 @@ def rank(
     text: opt.Texts = None,
     split: opt.Split = "dev",
     method: Annotated[str, Option(help=f"How to score heads: {', '.join(RANKERS)}.")] = METHOD,
-    loss: Annotated[
-        str | None,
-        Option(
-            metavar="self|embedding",
-            help="Rank without labels: the loss is the distance to the outputs of the full model, "
-            "or to the embeddings of a sentence encoder (which is its default with --text).",
-        ),
-    ] = None,
+    loss: opt.Loss = None,
     option: Annotated[
         list[str] | None,
         Option(

@@ -101,14 +101,7 @@ def shrink(
     repair: Annotated[
         str, Option(help=f"How to repair the layers after the cut: {', '.join(REPAIRS)}.")
     ] = "refit",
-    loss: Annotated[
-        str | None,
-        Option(
-            metavar="self|embedding",
-            help="Choose without labels: the loss is the distance to the outputs of the model, or "
-            "to the embeddings of a sentence encoder (which is its default with --text).",
-        ),
-    ] = None,
+    loss: opt.Loss = None,
     guard: Annotated[
         bool,
         Option(
