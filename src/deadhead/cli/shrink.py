@@ -120,9 +120,7 @@ def shrink(
             "GPU and 1,000 elsewhere, which takes a minute or two.",
         ),
     ] = None,
-    split: Annotated[
-        str, Option(help="The split of the data to choose and repair with: train, dev or test.")
-    ] = "train",
+    split: opt.Split = "train",
     score_examples: Annotated[
         int | None,
         Option(
