@@ -35,6 +35,17 @@ def test_tables(tmp_path, form, text):
     assert read(tmp_path, form, text, "mnli") == ([PAIR], {})
 
 
+def test_the_original_columns_of_mrpc(tmp_path):
+    text = 'Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n1\t7\t8\tHe said "no".\tHe refused.\n'
+    rows, notes = read(tmp_path, "tsv", text, "mrpc")
+    assert (rows, notes) == ([Row(('He said "no".', "He refused."), ("equivalent",))], {})
+
+
+def test_sentences_of_cola(tmp_path):
+    rows, _ = read(tmp_path, "tsv", "sentence\tlabel\nHe go.\t0\nHe goes.\t1\n", "cola")
+    assert [row.labels for row in rows] == [("unacceptable",), ("acceptable",)]
+
+
 def test_rows_without_agreement_are_counted(tmp_path):
     rows, notes = read(tmp_path, "tsv", "a\tb\tneutral\nc\td\t-\ne\tf\tcontradictory\n", "mnli")
     assert [row.labels for row in rows] == [("neutral",), ("contradiction",)]

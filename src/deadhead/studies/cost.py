@@ -23,7 +23,13 @@ from .steps.data import place_options
 from .trial import Trial
 
 # Rows of corpora by split, and weights of models, for what is not in a folder here.
-ROWS = {**combined("rows"), "rte": {"train": 2_490, "dev": 277}, "parallel": {"train": 30_000}}
+OTHER_ROWS = {
+    "rte": {"train": 2_490, "dev": 277},
+    "mrpc": {"train": 3_668, "dev": 408},
+    "cola": {"train": 8_551, "dev": 1_043},
+    "parallel": {"train": 30_000},
+}
+ROWS = {**combined("rows"), **OTHER_ROWS}
 OTHERS = {"bert-base-cased": 108e6, "transformer-small": 13e6, "transformer-mini": 6e5}
 WEIGHTS = {**combined("weights"), **OTHERS}
 USUAL_ROWS, USUAL_WEIGHTS = 10_000, 110e6  # of a corpus or a model nothing is known of
