@@ -26,8 +26,8 @@ TITLES = ["", "ranking", "correlation with exact", "CPR", "less that of exact (9
 Record = dict[str, Any]
 
 
-def record(name: str) -> Record:
-    content: Record = json.loads((RESULTS / f"{name}-x86_64.json").read_text(encoding="utf-8"))
+def record(name: str, machine: str = "x86_64") -> Record:
+    content: Record = json.loads((RESULTS / f"{name}-{machine}.json").read_text(encoding="utf-8"))
     return content
 
 
@@ -83,7 +83,7 @@ def cost(edges: Record) -> str:
     )
     return (
         f"- All edges of 12 x 12 heads ({families} of width {edges['width']}, {edges['pairs']} "
-        f"pairs of {edges['length']} tokens, {edges['device'].upper()}) take {times} times as long "
+        f"pairs of {edges['length']} tokens, {edges['device']}) take {times} times as long "
         f"as one run forward and backward, and {memory} times the memory. Five steps take {steps} "
         f"of five times one step."
     )
@@ -109,7 +109,7 @@ def main() -> None:
     runs = {task: record(f"circuits-{task}") for task in TASKS}
     cells = [line for task, run in runs.items() for line in lines(TASKS[task], run)]
     bullets = [pairs(run) for run in runs.values()]
-    bullets += [beside(record("circuits-lens")), cost(record("edges"))]
+    bullets += [beside(record("circuits-lens")), cost(record("edges", "h200"))]
     parts = [markdown(TITLES, cells), "\n".join(bullets)]
     if options.page:
         fill(options.page, Path(__file__).name, parts)

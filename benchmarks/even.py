@@ -38,7 +38,8 @@ PERCENT = ("accuracy", "micro_f1", "spearman")  # metrics that are printed in po
 
 
 def score(folder: str | Path, options: argparse.Namespace) -> Interval:
-    model, tokenizer = load_with_tokenizer(str(folder), None, auto=None, dtype="float32")
+    device = torch.device(options.device)
+    model, tokenizer = load_with_tokenizer(str(folder), device, auto=None, dtype="float32")
     data = load_data(options.task, options.lang or None, "test", root=options.data)
     encoded = encode_for(model, tokenizer, data, options.max_length)
     return predict(model.eval(), encoded, tokenizer=tokenizer).bootstrap(data)
@@ -62,7 +63,10 @@ def measure(options: argparse.Namespace) -> None:
         for name in ("free", "even"):
             with tempfile.TemporaryDirectory() as place:
                 settings, begin = {**TARGETS[target], "even": name == "even"}, time.perf_counter()
-                saved = shrink_saved(options.model, Path(place) / "small", data, settings)
+                saved = shrink_saved(
+                    options.model, Path(place) / "small", data, settings,
+                    device=torch.device(options.device),
+                )  # fmt: skip
                 seconds.append(round(time.perf_counter() - begin))
                 scores[name] = score(Path(place) / "small", options)
         row = {"model": Path(options.model).name, "target": target, "metric": metric}
@@ -72,7 +76,7 @@ def measure(options: argparse.Namespace) -> None:
         row["cost"] = difference(scores["free"], scores["even"]).to_dict()
         rows.append(row)
         print(row, flush=True)
-        write_rows(options.json, "cpu", rows)
+        write_rows(options.json, options.device, rows)
 
 
 def table(files: list[Path]) -> str:
@@ -108,6 +112,7 @@ def main() -> None:
     parser.add_argument("--max-length", type=int)
     parser.add_argument("--targets", nargs="*")
     parser.add_argument("--no-guard", dest="guard", action="store_false", help="as for shrink")
+    parser.add_argument("--device", default="cpu")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--from", dest="results", type=Path, nargs="+", help="measured before")
     parser.add_argument("--page", type=Path)

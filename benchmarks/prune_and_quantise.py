@@ -131,7 +131,7 @@ def use_stored(model: Any, kind: str) -> None:
 def losses(model: Any, text: torch.Tensor) -> list[float]:
     """The loss of each window, summed over its tokens."""
     sums: list[float] = []
-    for ids in text.split(BATCH):
+    for ids in text.to(model.device).split(BATCH):
         logits = model(input_ids=ids, use_cache=False).logits[:, :-1].float()
         loss = F.cross_entropy(logits.transpose(1, 2), ids[:, 1:], reduction="none")
         sums += [round(value, 3) for value in loss.sum(1).tolist()]

@@ -3,7 +3,7 @@
     python benchmarks/sentence_encoders.py quality MODEL [MODEL ...] --text FILE [FILE ...]
                                            --similarity FILE [FILE ...] --retrieval FOLDER
                                            [--draws 0 1 2 3 4] [--device cuda]
-                                           [--only SETTING ...] --json FILE
+                                           [--only SETTING ...] [--tf32] --json FILE
     python benchmarks/sentence_encoders.py speed MODEL ROWS.json --json FILE [--rounds 15]
                                            [--beside MODEL ...] [--graphs FOLDER]
 
@@ -112,6 +112,7 @@ def plan(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
                 if setting in SETTINGS:
                     texts = " ".join(file.stem for file in options.text)
                     row |= {"texts": texts, "guard": not options.no_guard}
+                row |= {"tf32": True} if options.tf32 else {}
                 yield {**row, "folder": model}
 
 
@@ -119,6 +120,8 @@ def quality(options: argparse.Namespace) -> None:
     from deadhead import save
     from deadhead.training.models import load_with_tokenizer
 
+    if options.tf32:
+        torch.set_float32_matmul_precision("high")
     sets = {file.name.split(".")[0]: ("similarity", file) for file in options.similarity}
     if options.retrieval is not None:
         sets[options.retrieval.name] = ("retrieval", options.retrieval)
@@ -316,6 +319,7 @@ def main() -> None:
     first.add_argument("--device", default="cpu")
     first.add_argument("--only", nargs="+", default=[])
     first.add_argument("--no-guard", action="store_true")
+    first.add_argument("--tf32", action="store_true", help="as in shrink_curves.py")
     first.add_argument("--json", type=Path)
     first.set_defaults(run=quality)
     second = commands.add_parser("speed")

@@ -37,7 +37,7 @@ SHORT = {
     "half of the neurons": "neurons 1/2",
 }  # fmt: skip
 TIMES = {"PyTorch": "32x128", "ONNX Runtime": "32x128", "one sentence": "1x32"}
-TITLES = ["kept", "draws", "STS", "SciFact", *TIMES]
+TITLES = ["kept", "STS", "SciFact", *TIMES]
 Row = dict[str, Any]
 Key = tuple[str, str, str, str]  # model, setting, runtime, shape
 
@@ -63,7 +63,7 @@ def table(rows: Sequence[Row], speed: dict[Key, Row]) -> str:
     for model in distinct(rows, "model"):
         own = [row for row in rows if row["model"] == model]
         (base,) = (row for row in own if row["setting"] == WHOLE)
-        lines.append([f"**{model}**", "", *(f"{v:.1f}" for v in measures(base).values())])
+        lines.append([f"**{model}**", *(f"{v:.1f}" for v in measures(base).values())])
         for setting in ROWS:
             draws = [row for row in own if row["setting"] == setting]
             if not draws:
@@ -73,13 +73,13 @@ def table(rows: Sequence[Row], speed: dict[Key, Row]) -> str:
             if setting == WHOLE:
                 lines[-1] += speeds(model, setting, speed)
             else:
-                lines.append([setting, str(len(draws)), *scores, *speeds(model, setting, speed)])
+                lines.append([setting, *scores, *speeds(model, setting, speed)])
         for other in distinct(rows, "model"):
             if (model, other, "PyTorch", "32x128") in speed:
                 (small,) = (r for r in rows if r["model"] == other and r["setting"] == WHOLE)
                 (change,) = changes([small], base)
                 scores = [f"{value:+.1f}" for value in change.values()]
-                lines.append([f"{other} instead", "", *scores, *speeds(model, other, speed)])
+                lines.append([f"{other} instead", *scores, *speeds(model, other, speed)])
     return markdown(TITLES, lines)
 
 

@@ -46,25 +46,26 @@ from deadhead.training.lora import RATE, add_adapters
 from deadhead.training.settings import Settings
 
 KEPT = 0.8  # of the parameters
-SCORED, BATCH = 8, 2  # windows
+BATCH = 2  # windows
 RANK, UPDATE = 8, 1  # of LoRA: the rank, and the windows of an update
-METHOD = "fisher"  # one method, since a second one takes longer
+METHOD = "fisher"  # one method, since a second one takes longer; a search over layers tries two
 
 
 class Way(NamedTuple):
-    windows: int = 8  # to calibrate on
-    layers: int = 0  # to remove before heads and neurons
+    text: int = 1  # to calibrate on, a multiple of the windows
+    layers: int | None = 0  # to remove before heads and neurons; None: as many as pay
     repair: str = "refit"
-    trained: int = 0  # windows
+    trained: int = 0  # a multiple of the windows
 
 
 FIRST = "heads and neurons"
 WAYS: dict[str, dict[str, Any]] = {
     FIRST: {},
     "tokens weigh gradient²": {"repair": "gradient"},
-    "LoRA on four times the text": {"trained": 32},
-    "four times the text": {"windows": 32},
+    "LoRA on four times the text": {"trained": 4},
+    "four times the text": {"text": 4},
     "two layers, then heads and neurons": {"layers": 2},
+    "layers, heads and neurons by search": {"layers": None},
     "all tokens weigh the same": {"repair": "same"},
     "tokens weigh 1 / target²": {"repair": "relative"},
 }
@@ -153,9 +154,9 @@ def registered() -> Iterator[None]:
 
 
 def measure(options: argparse.Namespace) -> None:
-    whole, tokenizer = load_model(options.model, options.gguf, "cpu")
+    whole, tokenizer = load_model(options.model, options.gguf, options.device)
     text = windows(options.text, tokenizer)
-    text = text[torch.linspace(0, len(text) - 1, SCORED).long()]
+    text = text[torch.linspace(0, len(text) - 1, options.scored).long()]
     train = windows(options.train, tokenizer)
     order = torch.randperm(len(train), generator=torch.Generator().manual_seed(0))
     train = train[order]
@@ -171,19 +172,20 @@ def measure(options: argparse.Namespace) -> None:
         folder = options.folder / "-".join(map(str, way[:-1]))
         if not (folder / "shrunk.json").exists():
             begin, model = time.perf_counter(), copy.deepcopy(whole)
-            batches = batches_of(train[: way.windows], BATCH)
+            batches = batches_of(train[: way.text * options.windows], BATCH)
             report = shrink(
-                model, batches, parameters=KEPT, layers=way.layers, method=METHOD,
+                model, batches, parameters=KEPT, layers=way.layers,
+                method="auto" if way.layers is None else METHOD,
                 repair=way.repair, on=(1, WINDOW), progress=False,
             )  # fmt: skip
             save(model, folder, tokenizer)
             facts = {"removed": report.removed_layers, "seconds": time.perf_counter() - begin}
             (folder / "shrunk.json").write_text(json.dumps(facts))
         facts, begin = json.loads((folder / "shrunk.json").read_text()), time.perf_counter()
-        model = load(folder, dtype=torch.float32)
+        model = load(folder, dtype=torch.float32).to(options.device)
         if way.trained:
             adapters = add_adapters(model, RANK, seed=0, classifier=False)
-            learned = batches_of(train[: way.trained], UPDATE)
+            learned = batches_of(train[: way.trained * options.windows], UPDATE)
             distill(model, whole, learned, Settings(epochs=1, rate=RATE), progress=False)
             model = adapters.merge_and_unload()
         row = {"way": name, "parameters": model.num_parameters(), "removed": facts["removed"]}
@@ -191,7 +193,7 @@ def measure(options: argparse.Namespace) -> None:
         row |= {"parts": losses(model.eval(), text), "sizes": WINDOW - 1}
         rows.append(row)
         print({key: row[key] for key in row if key != "parts"}, perplexity(row), flush=True)
-        write_rows(options.json, "cpu", rows)
+        write_rows(options.json, options.device, rows)
 
 
 def batches_of(ids: torch.Tensor, size: int) -> list[dict[str, torch.Tensor]]:
@@ -219,7 +221,10 @@ def main() -> None:
     parser.add_argument("--train", help="a text file to calibrate on")
     parser.add_argument("--text", help="another one, to score on")
     parser.add_argument("--folder", type=Path, help="keeps the smaller models")
+    parser.add_argument("--windows", type=int, default=8, help="of 512 tokens, to calibrate with")
+    parser.add_argument("--scored", type=int, default=8, help="of 512 tokens, to measure on")
     parser.add_argument("--only", nargs="*", choices=WAYS)
+    parser.add_argument("--device", default="cpu")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--from", dest="results", type=Path, help="measured before")
     parser.add_argument("--page", type=Path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import importlib
 import json
 import sys
@@ -50,7 +51,7 @@ RUNS = [
     Run("rank", "--methods --shape 2x4x16 --examples 4 --repeats 1", ("rank-methods-x86_64",)),
     Run("heads", "--shape 2x4x16 --rounds 1", ("heads-x86_64",)),
     Run("patching", "--shape 2x4x16 --pairs 2 --length 6 --rounds 1", ("patching-h200",)),
-    Run("edges", "--family gpt2 --width 48 --pairs 2 --length 6 --rounds 1", ("edges-x86_64",)),
+    Run("edges", "--family gpt2 --width 48 --pairs 2 --length 6 --rounds 1", ("edges-h200",)),
     Run("finetune", "--shape tiny --examples 256 --updates 2 --rounds 1", ("finetune-x86_64",)),
     Run("tokenise", "--examples 50 --tokenizer {encoder}", ("tokenise-x86_64",)),
     Run("studies", "--trials 3 --many 20", ("studies-x86_64",)),
@@ -90,16 +91,22 @@ RUNS = [
     ),
     Run(
         "shrink_lm_ways",
-        "--model {decoder} --train {text} --text {text} --folder {work}",
-        ("shrink-lm-ways-x86_64",),
+        "--model {decoder} --train {text} --text {text} --folder {work} --windows 4 --scored 2",
+        ("shrink-lm-ways-h200",),
         constants={
             "WAYS": {
-                "heads and neurons": {"windows": 4},
-                "gradients": {"windows": 4, "repair": "gradient"},
-                "LoRA": {"windows": 4, "trained": 2},
-            },
-            "SCORED": 2,
+                "heads and neurons": {},
+                "gradients": {"repair": "gradient"},
+                "LoRA": {"trained": 1},
+            }
         },
+    ),
+    Run(
+        "lm_protocol",
+        "--model {decoder} --calibration {text} --test {text} --questions {questions} --windows 8 "
+        "--most 2 --scored 1 --kept 0.8 --draws 0",
+        ("lm-protocol-h200",),
+        constants={"WINDOW": 64},
     ),
     Run(
         "even",
@@ -149,6 +156,7 @@ def inputs(tmp_path_factory):
     left = {f"heads encoder {layer}": 2 for layer in range(2)}
     row = {"model": "encoder", "setting": "half of the heads", "draw": 0, "left": left}
     (home / "rows.json").write_text(json.dumps({"machine": "", "rows": [row]}))
+    write_questions(home / "questions")
     (home / "texts").mkdir()
     for split in ("train", "test"):
         (home / "texts" / f"{split}.txt").write_text("\n".join(TEXTS * 10) + "\n")
@@ -157,7 +165,19 @@ def inputs(tmp_path_factory):
         "encoder": ENCODER, "decoder": home / "decoder", "text": home / "text.txt",
         "sentences": sentence_encoder(home / "sentences" / "encoder"),
         "pairs": home / "pairs.tsv", "retrieval": search, "rows": home / "rows.json",
+        "questions": home / "questions",
     }  # fmt: skip
+
+
+def write_questions(home):
+    row = {
+        "query": "A cow gives", "passage": "A cow gives milk.", "question": "does it", "gold": 0,
+        "choices": ["milk", "no"], "context": "A cow gives", "continuation": "milk",
+    }  # fmt: skip
+    for name in importlib.import_module("lm_protocol").FORMATS:
+        (home / name).mkdir(parents=True)
+        with gzip.open(home / name / "test.jsonl.gz", "wt", encoding="utf-8") as lines:
+            lines.writelines(json.dumps(row) + "\n" for _ in range(3))
 
 
 def keys(value: Any) -> set[str]:
