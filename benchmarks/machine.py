@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import platform
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -51,6 +54,22 @@ def read_rows(file: Path) -> list[dict[str, Any]]:
     """The rows that `write_rows` wrote."""
     rows: list[dict[str, Any]] = json.loads(file.read_text(encoding="utf-8"))["rows"]
     return rows
+
+
+def rows_so_far(file: Path | None) -> list[dict[str, Any]]:
+    """The rows of earlier runs; none if there is no file yet."""
+    return [] if file is None or not file.exists() else read_rows(file)
+
+
+@contextmanager
+def alone(file: Path | None) -> Iterator[None]:
+    """No other process adds to the file meanwhile."""
+    if file is None:
+        yield
+        return
+    with file.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def now(device: str) -> float:

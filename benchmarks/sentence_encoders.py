@@ -21,12 +21,10 @@ the folder `--graphs`, so that a second run only times.
 from __future__ import annotations
 
 import argparse
-import fcntl
 import json
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -34,7 +32,7 @@ from statistics import median, quantiles
 from typing import Any
 
 import torch
-from machine import loaded_cores, torch_machine
+from machine import alone, loaded_cores, read_rows, rows_so_far, torch_machine
 
 from deadhead import load, prune
 from deadhead.heads import discover
@@ -127,7 +125,7 @@ def quality(options: argparse.Namespace) -> None:
         sets[options.retrieval.name] = ("retrieval", options.retrieval)
     for row in plan(options):
         folder: str | Path = row.pop("folder")
-        if any(row.items() <= other.items() for other in _rows(options.json)):
+        if any(row.items() <= other.items() for other in rows_so_far(options.json)):
             continue
         with tempfile.TemporaryDirectory() as place:
             out = Path(place) / "small"
@@ -141,8 +139,8 @@ def quality(options: argparse.Namespace) -> None:
             int8 = row["setting"].endswith("int8")
             row["scores"] = scores(folder, sets, options.device, int8=int8)
         print(json.dumps({**row, "left": None}), flush=True)
-        with _alone(options.json):
-            _write(options.json, torch_machine(options.device), [*_rows(options.json), row])
+        with alone(options.json):
+            _write(options.json, torch_machine(options.device), [*rows_so_far(options.json), row])
 
 
 def _shrunk(
@@ -199,7 +197,7 @@ def speed(options: argparse.Namespace) -> None:
     name = Path(options.model).name
     settings = {
         row["setting"]: row["left"]
-        for row in _rows(options.rows)
+        for row in read_rows(options.rows)
         if row["model"] == name
         and row["draw"] == 0
         and row.get("left")
@@ -283,23 +281,6 @@ def _call(
 def _run(model: Any, feed: dict[str, torch.Tensor]) -> None:
     with torch.no_grad():
         model(**feed)
-
-
-def _rows(file: Path | None) -> list[dict[str, Any]]:
-    if file is None or not file.exists():
-        return []
-    rows: list[dict[str, Any]] = json.loads(file.read_text())["rows"]
-    return rows
-
-
-@contextmanager
-def _alone(file: Path | None) -> Iterator[None]:
-    if file is None:
-        yield
-        return
-    with file.with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 def _write(file: Path | None, machine: str, rows: list[dict[str, Any]]) -> None:

@@ -22,6 +22,18 @@ from gguf_models import byte_tokenizer
 from tiny_sentence_encoders import TEXTS, sentence_encoder
 
 RESULTS = Path(__file__).parent / "results"
+RECIPE = """
+steps: [prune, finetune, evaluate]
+fixed:
+  model: world/encoder
+  task: sst2
+  source: en
+  splits: dev
+  data: {root: world, examples: 64}
+  prune: {drop_output_bias: true}
+  finetune: {epochs: 1, weights: best}
+axes: {remove: [none, {random: 50}, {layers: bottom 1}], draw: [0, 1]}
+"""
 ENCODER = MODELS / "encoder"
 
 
@@ -115,6 +127,7 @@ RUNS = [
         constants={"TARGETS": {"half": {"neurons": 0.5}}},
     ),
     Run("rankings", "wanda --work {work}", ("rankings-mini-mbert",), constants={"SEEDS": (0,)}),
+    Run("after_training", "{recipe} --task sst2 --examples 32 --only {half} {bottom}"),
     Run("shrink_cost", "{sentences} --text {text} --examples 16 --heads 0.5"),
     Run(
         "shrink_encoders",
@@ -157,11 +170,12 @@ def inputs(tmp_path_factory):
     row = {"model": "encoder", "setting": "half of the heads", "draw": 0, "left": left}
     (home / "rows.json").write_text(json.dumps({"machine": "", "rows": [row]}))
     write_questions(home / "questions")
+    (home / "recipe.yaml").write_text(RECIPE)
     (home / "texts").mkdir()
     for split in ("train", "test"):
         (home / "texts" / f"{split}.txt").write_text("\n".join(TEXTS * 10) + "\n")
     return {
-        "texts": home / "texts", "work": home / "work",
+        "texts": home / "texts", "work": home / "work", "recipe": home / "recipe.yaml",
         "encoder": ENCODER, "decoder": home / "decoder", "text": home / "text.txt",
         "sentences": sentence_encoder(home / "sentences" / "encoder"),
         "pairs": home / "pairs.tsv", "retrieval": search, "rows": home / "rows.json",
@@ -200,7 +214,7 @@ def test_every_script_runs_somewhere():
 @pytest.mark.parametrize("run", RUNS, ids=lambda run: f"{run.script} {run.arguments}"[:40])
 def test_script(run, inputs, tmp_path, monkeypatch):
     monkeypatch.setenv("DEADHEAD_CACHE", str(tmp_path / "cache"))
-    phrases = {"half": "random 50", "neurons": "half of the neurons"}
+    phrases = {"half": "random 50", "neurons": "half of the neurons", "bottom": "layers bottom 1"}
     words = [word.format(**phrases, **inputs) for word in run.arguments.split()]
     out = tmp_path / "results.json"
     monkeypatch.setattr(sys, "argv", [f"{run.script}.py", *words, "--json", str(out)])
