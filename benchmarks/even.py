@@ -11,17 +11,16 @@ calibration data; both are scored on the test set of the task. Rows of FILE are 
 from __future__ import annotations
 
 import argparse
-import json
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
-from machine import write_rows
-from page import fill, markdown
+from machine import read_rows, write_rows
+from page import markdown, measure_or_write, run
 
-from deadhead.errors import DeadheadError
 from deadhead.saved.shrink import ShrinkData, shrink_saved
 from deadhead.tasks import load_data
 from deadhead.tasks.bootstrap import Interval, difference
@@ -46,10 +45,12 @@ def score(folder: str | Path, options: argparse.Namespace) -> Interval:
 
 
 def measure(options: argparse.Namespace) -> None:
-    rows = json.loads(options.json.read_text())["rows"] if options.json.exists() else []
+    torch.manual_seed(0)
+    rows = read_rows(options.json) if options.json.exists() else []
     known = {(row["target"], row["guard"]) for row in rows}
     data = ShrinkData(
-        task=None if options.text else options.task, languages=options.lang or [TEXT], text=options.text,
+        task=None if options.text else options.task, languages=options.lang or [TEXT],
+        text=options.text,
         examples=options.examples, scored=20, max_length=options.max_length,
         where={"root": options.data, "source": None}, guard=options.guard,
     )  # fmt: skip
@@ -79,10 +80,10 @@ def measure(options: argparse.Namespace) -> None:
         write_rows(options.json, options.device, rows)
 
 
-def table(files: list[Path]) -> str:
+def table(files: Sequence[Path]) -> str:
     lines = []
     for file in files:
-        for row in json.loads(file.read_text(encoding="utf-8"))["rows"]:
+        for row in read_rows(file):
             factor, digits = (100, 2) if row["metric"] in PERCENT else (1, 1)
             values = [f"{factor * row[name]:.{digits}f}" for name in ("whole", "free", "even")]
             low, high = (factor * row["cost"][name] for name in ("low", "high"))
@@ -113,21 +114,8 @@ def main() -> None:
     parser.add_argument("--targets", nargs="*")
     parser.add_argument("--no-guard", dest="guard", action="store_false", help="as for shrink")
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--json", type=Path)
-    parser.add_argument("--from", dest="results", type=Path, nargs="+", help="measured before")
-    parser.add_argument("--page", type=Path)
-    options = parser.parse_args()
-    if options.results and options.page:
-        fill(options.page, "even.py", [table(options.results)])
-    elif options.model:
-        torch.manual_seed(0)
-        measure(options)
-    else:
-        parser.error("name --model to measure, or --from and --page to write a table")
+    measure_or_write(parser, "even.py", measure, table)
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except DeadheadError as problem:
-        raise SystemExit(f"{problem.message} {problem.hint}") from None
+    run(main)

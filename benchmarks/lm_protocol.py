@@ -29,12 +29,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from machine import write_rows
-from page import fill, markdown
+from machine import read_rows, write_rows
+from page import fill, markdown, run
 from shrink_lm import cleaned
 
 from deadhead import load, shrink
-from deadhead.errors import DeadheadError
 from deadhead.heads.model_files import tokenizer_of
 from deadhead.tasks import Dataset, Row, dataset, encode
 from deadhead.training.evaluation import predict
@@ -175,8 +174,7 @@ def plan(options: argparse.Namespace, texts: dict[str, Any]) -> Iterator[dict[st
 
 
 def rows_of(file: Path) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = json.loads(file.read_text())["rows"] if file.exists() else []
-    return rows
+    return read_rows(file) if file.exists() else []
 
 
 def keep(options: argparse.Namespace, row: dict[str, Any]) -> None:
@@ -281,7 +279,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except DeadheadError as problem:
-        raise SystemExit(f"{problem.message} {problem.hint}") from None
+    run(main)

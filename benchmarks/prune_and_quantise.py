@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import argparse
 import copy
-import json
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -30,12 +29,12 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from machine import loaded_cores, versions, write_rows
+from machine import loaded_cores, read_rows, versions, write_rows
+from page import run
 from prune_and_quantise_page import write_page
 from shrink_lm import WINDOW, load_model, windows
 
 from deadhead import load, save, shrink
-from deadhead.errors import DeadheadError
 from deadhead.exports import export
 from deadhead.exports.gguf.decoder import read
 from deadhead.exports.gguf.export import exported
@@ -74,7 +73,7 @@ def todo(
 
 
 def rows_of(file: Path) -> list[dict[str, Any]]:
-    return json.loads(file.read_text())["rows"] if file.exists() else []
+    return read_rows(file) if file.exists() else []
 
 
 def add(options: argparse.Namespace, row: dict[str, Any]) -> None:
@@ -250,7 +249,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except DeadheadError as problem:
-        raise SystemExit(f"{problem.message} {problem.hint}") from None
+    run(main)

@@ -25,14 +25,13 @@ from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
-from machine import write_rows
-from page import fill, markdown
+from machine import read_rows, write_rows
+from page import markdown, measure_or_write, run
 from prune_and_quantise import losses
 from prune_and_quantise_page import change
 from shrink_lm import WINDOW, load_model, windows
 
 from deadhead import load, save, shrink
-from deadhead.errors import DeadheadError
 from deadhead.forward import on_device
 from deadhead.heads.prune import Cut, checked_cuts
 from deadhead.shrinking import REPAIRS, Repair
@@ -153,6 +152,7 @@ def registered() -> Iterator[None]:
             del REPAIRS[name]
 
 
+@registered()
 def measure(options: argparse.Namespace) -> None:
     whole, tokenizer = load_model(options.model, options.gguf, options.device)
     text = windows(options.text, tokenizer)
@@ -160,7 +160,7 @@ def measure(options: argparse.Namespace) -> None:
     train = windows(options.train, tokenizer)
     order = torch.randperm(len(train), generator=torch.Generator().manual_seed(0))
     train = train[order]
-    rows = json.loads(options.json.read_text())["rows"] if options.json.exists() else []
+    rows = read_rows(options.json) if options.json.exists() else []
     known = {row["way"] for row in rows}
     if "whole" not in known:
         rows.append({"way": "whole", "parameters": whole.num_parameters(), "removed": []})
@@ -204,8 +204,8 @@ def perplexity(row: Mapping[str, Any]) -> float:
     return math.exp(sum(row["parts"]) / len(row["parts"]) / row["sizes"])
 
 
-def table(file: Path) -> str:
-    rows = {row["way"]: row for row in json.loads(file.read_text(encoding="utf-8"))["rows"]}
+def table(files: Sequence[Path]) -> str:
+    rows = {row["way"]: row for file in files for row in read_rows(file)}
     lines = []
     for name, row in rows.items():
         mean, half = change(rows[FIRST], row)
@@ -225,21 +225,8 @@ def main() -> None:
     parser.add_argument("--scored", type=int, default=8, help="of 512 tokens, to measure on")
     parser.add_argument("--only", nargs="*", choices=WAYS)
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--json", type=Path)
-    parser.add_argument("--from", dest="results", type=Path, help="measured before")
-    parser.add_argument("--page", type=Path)
-    options = parser.parse_args()
-    if options.results and options.page:
-        fill(options.page, "shrink_lm_ways.py", [table(options.results)])
-    elif options.model:
-        with registered():
-            measure(options)
-    else:
-        parser.error("name --model to measure, or --from and --page to write a table")
+    measure_or_write(parser, "shrink_lm_ways.py", measure, table)
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except DeadheadError as problem:
-        raise SystemExit(f"{problem.message} {problem.hint}") from None
+    run(main)

@@ -131,7 +131,8 @@ RUNS = [
     Run("shrink_cost", "{sentences} --text {text} --examples 16 --heads 0.5"),
     Run(
         "shrink_encoders",
-        "--model {encoder} --data world --tasks ner --seeds 0 --examples 200 --train 64 --only half",
+        "--model {encoder} --data world --tasks ner --seeds 0 --examples 200 --train 64 "
+        "--only half",
         ("shrink-encoders-all-x86_64", "shrink-encoders-x86_64", "shrink-encoders-all-h200"),
     ),
     Run(
