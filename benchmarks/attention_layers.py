@@ -2,6 +2,7 @@
 
     python benchmarks/attention_layers.py --model FOLDER --calibration valid.txt --text test.txt
                                           [--windows 40] [--draws 5] [--device cuda] [--json FILE]
+    python benchmarks/attention_layers.py --from FILE --page FILE.csv
 
 After He et al. 2024, "What matters in transformers? Not all attention is needed": layers go in the
 order of the ranker `similarity`, which reads the calibration text; the control is random layers,
@@ -15,12 +16,14 @@ import argparse
 import json
 import math
 import statistics
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 import torch.nn.functional as F
-from machine import torch_machine
+from machine import read_rows, torch_machine
+from page import markdown, measure_or_write, run
 from shrink_lm import cleaned
 from torch import Tensor
 from transformers import AutoTokenizer
@@ -48,7 +51,7 @@ def perplexity(model: Any, text: Tensor) -> float:
     return math.exp(total / (text.shape[0] * (WINDOW - 1)))
 
 
-def measure(model: Any, ranked: Tensor, text: Tensor, draws: int) -> dict[str, Any]:
+def perplexities(model: Any, ranked: Tensor, text: Tensor, draws: int) -> dict[str, Any]:
     """Perplexity by the number of removed layers, for the ranking and for random layers."""
     layout = discover(model)
     ranking = rank(model, [{"input_ids": ids} for ids in ranked.split(BATCH)], "similarity")
@@ -71,16 +74,30 @@ def measure(model: Any, ranked: Tensor, text: Tensor, draws: int) -> dict[str, A
     return {"scores": scores, "rows": rows}
 
 
+def table(files: Sequence[Path]) -> str:
+    """Perplexity by the number of layers removed."""
+    lines = []
+    for row in (row for file in files for row in read_rows(file)):
+        draws = row["random"]
+        spread = f"{min(draws):.1f} to {max(draws):.1f}" if len(draws) > 1 else ""
+        cells = [f"{row['similarity']:.1f}", f"{statistics.median(draws):.1f}", spread]
+        lines.append([str(row["removed"]), *cells])
+    titles = ["attention layers removed", "by similarity", "random, median", "random, range"]
+    return markdown(titles, lines)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--model", required=True)
-    parser.add_argument("--calibration", required=True)
-    parser.add_argument("--text", required=True)
+    parser.add_argument("--model")
+    parser.add_argument("--calibration")
+    parser.add_argument("--text")
     parser.add_argument("--windows", type=int, default=40)
     parser.add_argument("--draws", type=int, default=5)
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--json")
-    options = parser.parse_args()
+    measure_or_write(parser, Path(__file__).name, measure, table)
+
+
+def measure(options: argparse.Namespace) -> None:
     tokenizer = AutoTokenizer.from_pretrained(options.model)
     model = load(options.model, dtype="float32").to(options.device).eval()
     ranked, text = (
@@ -90,11 +107,11 @@ def main() -> None:
         "machine": torch_machine(options.device),
         "model": Path(options.model).name,
         "windows": [len(ranked), len(text)],
-        **measure(model, ranked, text, options.draws),
+        **perplexities(model, ranked, text, options.draws),
     }
     if options.json:
-        Path(options.json).write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+        options.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main()
+    run(main)
