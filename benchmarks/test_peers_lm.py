@@ -5,14 +5,19 @@ from __future__ import annotations
 import json
 import random
 import sys
+from pathlib import Path
 
 import peers_lm
 import pytest
 import torch
+from prune_and_quantise_page import change, quality
+from test_scripts import RESULTS, keys
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from tiny_decoders import tokenizer
 
+RECORD = RESULTS / "peers-lm-x86_64.json"
+PAGE = Path(__file__).parent.parent / "docs" / "results" / "language-model.md"
 WORDS = ("Maria", "bought", "a", "car", ".", "The", "dog", "sleeps", ",", "and", "the", "café")
 
 
@@ -59,8 +64,32 @@ def test_our_rows(run, folder):
     assert ours["neurons"] == random_neurons["neurons"] == 384
     assert layers["layers"] < 3
     assert layers["parameters"] <= ours["parameters"]
-    assert len({row["perplexity"] for row in rows}) == 4
-    assert f"| deadhead | 50% | 0.1 M | {ours['perplexity']:.1f} |" in out
+    assert len({str(row["parts"]) for row in rows}) == 4
+    assert f"| deadhead | {quality(ours):,.1f} |  |" in out
+    mean, half = change(ours, layers)
+    line = f"| layers by similarity, no repair | {quality(layers):,.1f} | {mean:+,.0f} ± {half:,.0f} % |"
+    assert line in out
+    assert keys({"rows": rows}) <= keys(json.loads(RECORD.read_text()))
+
+
+def test_rows_of_the_file_are_not_measured_again(run, monkeypatch):
+    rows, _ = run()
+    monkeypatch.setattr(peers_lm, "ours_of", lambda model, share: {"more": {"neurons": share}})
+    again, _ = run()
+    assert again[:-1] == rows
+    assert again[-1]["tool"] == "more"
+    with pytest.raises(SystemExit, match="other windows"):
+        run("--seed", 1)
+
+
+def test_the_page(tmp_path, monkeypatch):
+    """The committed page has the table of the committed record."""
+    page = tmp_path / "page.md"
+    page.write_text("<!-- made by benchmarks/peers_lm.py -->\n<!-- end -->\n")
+    words = ("--from", RECORD, "--page", page)
+    monkeypatch.setattr(sys, "argv", ["peers_lm.py", *map(str, words)])
+    peers_lm.main()
+    assert page.read_text().strip() in PAGE.read_text(encoding="utf-8")
 
 
 @pytest.mark.slow
@@ -73,7 +102,7 @@ def test_a_peer_in_its_own_process(run, folder):
         assert row["neurons"] == 384
         assert row["parameters"] == whole["parameters"] - 384 * 3 * 32
         assert row["versions"].startswith("torch-pruning ")
-    assert len({row["perplexity"] for row in rows}) == 3
+    assert len({str(row["parts"]) for row in rows}) == 3
 
 
 @pytest.mark.slow
@@ -81,7 +110,7 @@ def test_a_peer_that_fails(run):
     """Its row says why, and the others are still measured."""
     rows, out = run("--peers", f"optipfair={sys.executable}")
     assert "No module named 'optipfair'" in rows[1]["failed"]
-    assert "perplexity" not in rows[1]
+    assert "parts" not in rows[1]
     assert len(rows) == 5
     assert "No module named 'optipfair'" in out
 
