@@ -42,6 +42,7 @@ def test_bench_runs_the_pooling(folder, monkeypatch):
         ("heads", "MODEL"),
         ("rank", "MODEL", "--text", "TEXT", "--out", "OUT"),
         ("shrink", "MODEL", "--text", "TEXT", "--remove-heads", "50%", "--out", "OUT"),
+        ("prune", "MODEL", "--heads", "encoder.0.0", "--out", "OUT"),
         ("bench", "MODEL", "--against", "MODEL"),
         ("export", "MODEL", "--onnx", "OUT.onnx"),
     ],

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from deadhead.embedding import embedder_of
 from deadhead.heads.discover import discover
 from deadhead.heads.load import load, skeleton
 from deadhead.heads.model_files import fetch, kept_files, source_of, stored_dtype
@@ -46,7 +47,9 @@ def prune_saved(
     """
     check_form(form)
     # the choice needs the config alone, so a mistake in it costs no time to read weights
-    layout = discover(skeleton(name, auto=auto, dtype=dtype))
+    bare = skeleton(name, auto=auto, dtype=dtype)
+    embedder_of(bare)  # or raise an error: the modules of the folder are copied
+    layout = discover(bare)
     removed = layout.check(choose(layout if groups == "whole" else layout.in_single_heads()))
     # the config may name a precision twice as large as that of the stored weights
     stored = stored_dtype(name) if dtype in (None, "auto") else dtype
