@@ -147,3 +147,9 @@ def test_what_is_wrong_with_a_folder(files, message, tmp_path):
         load_data("retrieval", split="test", root=tmp_path)
     assert message in error.value.message
     assert error.value.hint or "JSON" in message
+
+
+def test_the_split_that_is_there_is_named(tmp_path):
+    with pytest.raises(DataError, match="There is: test") as error:
+        load_data("retrieval", split="dev", root=beir(tmp_path))
+    assert error.value.hint.startswith("read the test data with --split test")
