@@ -141,7 +141,7 @@ def test_layers_then_heads_and_neurons():
 def test_a_share_between_two_numbers_says_what_was_done():
     report = shrink(build(), data(), layers=0.3, **QUIET)
     assert len(report.removed_layers) == 1
-    assert any("0.3 of 4 layers: 1 were removed" in note for note in report.notes)
+    assert any("0.3 of 4 layers: removed 1" in note for note in report.notes)
 
 
 @pytest.mark.parametrize(

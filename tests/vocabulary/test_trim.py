@@ -250,3 +250,12 @@ def test_mistakes(mistake, kind, message):
     assert error.value.hint
     assert model.config.to_dict() == config
     assert all(torch.equal(t, weights[n]) for n, t in model.state_dict().items())
+
+
+def test_the_share_of_unknown_tokens_is_told():
+    model, tokenizer = built("tied encoder")
+    assert trim_vocabulary(copy.deepcopy(model), tokenizer, ENGLISH).unknown == 0
+    (text,) = ENGLISH[:1]
+    tokens = tokenizer(text, add_special_tokens=False)["input_ids"]
+    trimmed = trim_vocabulary(model, tokenizer, [f"{text} 東"])
+    assert trimmed.unknown == pytest.approx(1 / (len(tokens) + 1))

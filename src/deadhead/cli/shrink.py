@@ -246,9 +246,13 @@ def _trim(model: str, out: Path, files: list[Path], as_json: bool, **how: Any) -
 
 
 def _changed(trimmed: Trimmed) -> str:
-    if trimmed.changed is None:
-        return "new texts: too few texts to estimate how many would be encoded otherwise"
-    return f"new texts: about {trimmed.changed:.1%} would be encoded otherwise (of held-out texts)"
+    text = "new texts: too few texts to estimate how many would be encoded otherwise"
+    if trimmed.changed is not None:
+        share = f"{trimmed.changed:.1%}"
+        text = f"new texts: about {share} would be encoded otherwise (of held-out texts)"
+    if trimmed.unknown:
+        text += f"; the tokenizer does not know {trimmed.unknown:.1%} of the tokens of the texts"
+    return text
 
 
 def _print(result: ShrunkSaved, out: Path) -> None:

@@ -228,7 +228,9 @@ def _checked_rows(
     loss = default_loss(name, data.task, options.get("loss"))
     needs_labels = bool(targets) and check_method(method, kinds_of(targets), loss)
     if data.task is None and needs_labels:
-        hint = "add --loss self"
+        hint = (
+            "add --loss self; a cross-encoder then reads pairs: a tab between two texts of a line"
+        )
         raise DataError("plain text has no labels, which the choice needs.", hint)
     bare = skeleton(name, **loading)
     if layers:

@@ -263,7 +263,7 @@ class _Search:
         notes = []
         total, count = len(self.depth.layers), len(state.removed)
         if not isinstance(amount, tuple | int) and amount * total != count:
-            notes.append(f"{float(amount):.3g} of {total} layers: {count} were removed")
+            notes.append(f"{float(amount):.3g} of {total} layers: removed {count}")
         if self.refits:
             alone = [
                 key for key in state.removed if self.depth.repairer(key, state.removed) is None

@@ -130,7 +130,8 @@ def count_of(name: str, amount: Amount, total: int, most: int, stays: str = LAST
             hint += " (one layer of each stack must stay)"
         elif most < total:
             hint += f" ({stays} must stay)"
-        raise DeadheadError(f"`{name}` expects at most {most:,} {name}, got {number:,}.", hint)
+        units = name.removesuffix("s") if most == 1 else name
+        raise DeadheadError(f"`{name}` expects at most {most:,} {units}, got {number:,}.", hint)
     if not number:
         hint = f"give a larger share, or a number such as {name}=1"
         share = f"{float(amount):.3g} of {total:,} {name}"

@@ -152,8 +152,8 @@ class SplitReader:
         hint += "; deadhead data check DIR lists what it holds"
         if split == "dev" and "test" in self.splits:
             hint = f"read the test data with --split test, or {hint}"
-        for name in other_names(self.task.hub, self.lang, self.source):
-            hint += f"; the hub has {name}, other data than the papers': --source {name}"
+        if others := other_names(self.task.hub, self.lang, self.source):
+            hint += f"; the hub has other sets: --source {' or '.join(others)}"
         name = self.name + f" in {self.lang}" * (self.lang != TEXT)
         message = f"no {split} data of {name} {where}.{there}"
         skipped = self._folder[1]  # the missing file may be among them

@@ -34,10 +34,11 @@ class Trimmed:
     # The share of held-out texts that the tokens of the other texts would encode otherwise: what
     # to expect of new texts of the same kind. None for fewer than ten texts.
     changed: float | None
+    unknown: float = 0.0  # the share of the tokens of the texts that the tokenizer does not know
 
     def to_dict(self) -> dict[str, Any]:
         """The numbers, for JSON."""
-        return {"tokens": list(self.tokens), "changed": self.changed}
+        return {"tokens": list(self.tokens), "changed": self.changed, "unknown": self.unknown}
 
     def apply(self, model: Any) -> None:
         """Cut a model of this shape."""
@@ -93,7 +94,7 @@ def plan_trim(
         raise DataError("expected texts to keep the tokens of, got none.", "give some texts")
     further = [*always, *_chat(tokenizer)]
     encoded = tokens.encoded(texts)
-    _check_known(tokens, encoded)
+    unknown = _share_unknown(tokens, encoded)
     around = tokens.encoded(further)
     extra = {n for ids in around for n in ids} | _special_ids(model, tokens)
     extra |= tokens.hidden([*texts, *further], [*encoded, *around])
@@ -109,11 +110,14 @@ def plan_trim(
     rows = embedding_rows(model) or 0
     size = sum(number < rows for number in kept)  # added tokens may have no rows
     _changes(model, rows, size, {number: place for place, number in enumerate(kept)})
-    return Trimmed(tokenizer=tokenizer, kept=tuple(kept), tokens=(rows, size), changed=changed)
+    return Trimmed(
+        tokenizer=tokenizer, kept=tuple(kept), tokens=(rows, size), changed=changed,
+        unknown=unknown,
+    )  # fmt: skip
 
 
-def _check_known(tokens: Tokens, encoded: list[list[int]]) -> None:
-    """Raise an error if the tokenizer does not know what the texts are written in."""
+def _share_unknown(tokens: Tokens, encoded: list[list[int]]) -> float:
+    """The share of unknown tokens; an error if the tokenizer does not know what it reads."""
     unknown = tokens.ids.get(tokens.unknown or "")
     written = [n for ids in encoded for n in ids if n == unknown or n not in tokens.added]
     share = written.count(unknown) / len(written) if written and unknown is not None else 0
@@ -122,6 +126,7 @@ def _check_known(tokens: Tokens, encoded: list[list[int]]) -> None:
             f"the tokenizer does not know the texts: {share:.0%} of their tokens are unknown.",
             "give texts in a language and script of the model",
         )
+    return share
 
 
 def _chat(tokenizer: Any) -> list[str]:
