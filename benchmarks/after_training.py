@@ -130,7 +130,7 @@ class Removals:
 
 
 def place(trial: Trial, treatment: str) -> Row:
-    """What tells the rows of a file apart."""
+    """Return the key of a row: no two rows of a file have the same."""
     return {
         "task": trial.task,
         "seed": trial.get("seed"),

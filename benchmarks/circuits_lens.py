@@ -54,7 +54,7 @@ def without_groups(model: Any) -> Any:
 
 
 def target_of(node: Any, group: int) -> str:
-    """How deadhead names a target of TransformerLens in a model with groups of so many heads."""
+    """Return the name in deadhead of a target of TransformerLens."""
     if node.kind not in ("k_input", "v_input"):
         return node_of(node)
     first = node.head // group * group

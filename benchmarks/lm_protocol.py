@@ -41,7 +41,7 @@ from deadhead.training.inference import option_likelihoods
 
 WINDOW, BATCH = 2048, 4
 LONGEST = 2048  # tokens of a question and an option
-KEPT = (0.9, 0.8, 0.7, 0.5)  # of the parameters
+KEPT = (0.9, 0.8, 0.7, 0.5)  # shares of the parameters
 LAST_WORD = "lambada_openai"
 Question = tuple[str, list[str], int]  # its context, options with their blank, the right one
 Record = dict[str, Any]
@@ -71,7 +71,7 @@ def _asked(question: str) -> str:
 
 
 def questions_of(folder: Path, name: str, most: int) -> list[Question]:
-    """At most so many questions of a set, always the same."""
+    """Return at most `most` questions of a set, always the same."""
     (file,) = folder.glob(f"{name}/*.jsonl.gz")
     with gzip.open(file, "rt", encoding="utf-8") as lines:
         records = [json.loads(line) for line in lines]

@@ -172,7 +172,7 @@ def _name(key: tuple[str, str, int]) -> str:
 
 
 def smaller(folder: str, left: dict[str, int]) -> Any:
-    """The model with so many heads and neurons in each layer; times do not depend on which."""
+    """Make the model with these sizes of layers; times do not depend on which units remain."""
     model = load(folder).eval()
     heads: list[Head] = []
     neurons: dict[tuple[str, int], tuple[int, ...]] = {}

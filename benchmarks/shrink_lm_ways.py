@@ -44,9 +44,9 @@ from deadhead.training import distill
 from deadhead.training.lora import RATE, add_adapters
 from deadhead.training.settings import Settings
 
-KEPT = 0.8  # of the parameters
+KEPT = 0.8  # share of the parameters
 BATCH = 2  # windows
-RANK, UPDATE = 8, 1  # of LoRA: the rank, and the windows of an update
+RANK, UPDATE = 8, 1  # LoRA: its rank, and the windows of an update
 METHOD = "fisher"  # one method, since a second one takes longer; a search over layers tries two
 
 
@@ -134,7 +134,7 @@ def plan_by_gradient(
     return planned(solver, model, cuts, changed, progress)
 
 
-WEIGHTS = {  # of tokens; the default tries "same" and "relative" in each layer
+WEIGHTS = {  # a weight for each token; the default tries "same" and "relative" in each layer
     "same": Repair(help="1", plan=refitting_by("mean", "scales", "refit"), new_biases="cut"),
     "relative": Repair(help="1 / target²", plan=refitting_by("weighted"), new_biases="cut"),
     "gradient": Repair(help="gradient²", plan=plan_by_gradient, new_biases="cut"),

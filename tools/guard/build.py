@@ -69,7 +69,7 @@ def unpack(folder: Path, pattern: str) -> tuple[str, dict[str, bytes]]:
 
 
 def kept(text: Text) -> bool:
-    """Tell whether a text may be in the pack."""
+    """Return whether a text may be in the pack."""
     sound = text.text.count("(") == text.text.count(")") and text.text.count('"') % 2 == 0
     letters = sum(c.isspace() or unicodedata.category(c)[0] in "LM" for c in text.text)
     sound = sound and (text.source.startswith("ovos") or not text.text[:1].islower())

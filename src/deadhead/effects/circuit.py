@@ -194,7 +194,7 @@ def faithfulness(
         if float(full.mean()) == float(nothing.mean()):
             raise DataError(
                 "the metric is the same with everything corrupted, so there is nothing to keep.",
-                "give pairs with different answers, and a metric that tells them apart",
+                "give pairs with different answers, and a metric that differs between them",
             )
         for sequence in (order, order[::-1], *draws):
             known = {len(order): full, 0: nothing}

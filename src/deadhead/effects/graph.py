@@ -19,7 +19,7 @@ FORMAT = 1
 NUMBERS = ("clean", "corrupt", "steps", "examples")  # of a file
 ARROW = " -> "
 RowColumn = tuple[int, int]  # of an edge: its row and its column
-STRONGEST = 40  # edges in a drawing: more cannot be told apart
+STRONGEST = 40  # edges in a drawing: more would hide each other
 
 
 class Edge(NamedTuple):
@@ -123,7 +123,7 @@ class EdgeEffects(Table):
         """
         if not 1 <= count <= STRONGEST:
             message = f"expected 1 to {STRONGEST} edges to draw, got {count}."
-            raise DataError(message, "more lines cannot be told apart; edges.frame() has them all")
+            raise DataError(message, "more would hide each other; edges.frame() has all edges")
         from .drawing import drawn
 
         return drawn(self.highest(count), title or self.title)

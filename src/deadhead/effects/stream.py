@@ -204,8 +204,8 @@ class Contribution:
     """What a source added in one of its calls."""
 
     source: Source
-    value: Tensor  # of heads, what their module read; of others, what they added
-    shape: torch.Size  # of what it added
+    value: Tensor  # what the module of heads read; what others added
+    shape: torch.Size  # that of the added tensor
     slot: int | None
 
     def change(self, other: Contribution) -> Tensor:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 PACK = Path(__file__).parent / "texts.json.xz"
-JUDGED = 40  # texts tell whether a tokenizer reads a language
+JUDGED = 40  # texts show whether a tokenizer reads a language
 LENGTHS = ("short", "sentence", "paragraph", "document")
 MOST_UNKNOWN = 0.02  # share of unknown tokens in a language which the tokenizer reads
 MOST_TOKENS = 1.9  # per byte, relative to English: more means letter by letter

@@ -33,7 +33,7 @@ class Demo:
     before_repair: Mapping[str, Mapping[str, float]]  # the same of `chosen` and `random`
     sizes: Mapping[str, Mapping[str, int]]  # model -> heads, neurons, parameters, macs
     milliseconds: Mapping[str, float]  # model -> one run
-    inputs: tuple[int, int]  # of the timed run: examples, and tokens of each
+    inputs: tuple[int, int]  # examples, and tokens of each, in the timed run
     removed: tuple[Head, ...]  # from `chosen`
     folders: Mapping[str, Path]  # `tagger` (the full model) and `smaller` (the chosen half)
 

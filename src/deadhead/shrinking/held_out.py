@@ -100,7 +100,7 @@ def examples_on(device: torch.device) -> int:
 
 
 def guard_size(most: int | None, examples: int) -> int:
-    """Return the number of general texts to draw beside at most `most` examples; so many exist."""
+    """Return the number of general texts to draw beside at most `most` of `examples`."""
     half = int(GUARD * (examples if most is None else most))
     return max(min(half, examples), 2 * LEAST_MEASURED)
 

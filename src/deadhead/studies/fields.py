@@ -254,6 +254,6 @@ SPLITS = Field(
     default=["test"],
     canonical=lambda value: sorted({*as_list(value)}),
 )
-# Of training and ranking, and of heads removed at random unless `draw` is given.
+# For training and ranking, and for heads removed at random unless `draw` is given.
 SEED = Field(name="seed", check=check_seed, default=0, single=True)
 SHARED = (MODEL, TASK, DATA, SOURCE, TRAIN, TARGETS, SPLITS, SEED)
