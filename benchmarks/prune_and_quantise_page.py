@@ -25,13 +25,18 @@ def quality(row: Row) -> float:
 def change(row: Row, other: Row) -> tuple[float, float]:
     """The change from one row to another on the same texts, and half of its 95 % interval.
 
-    In percent of the perplexity, or in points of accuracy; pairs of texts are independent.
+    In percent of the perplexity, or in points of accuracy; pairs of texts are independent. The
+    interval is Student's t, since few windows are scored.
     """
+    from scipy.special import stdtrit
+
     sizes = row["sizes"] if is_tagger(row) else [row["sizes"]] * len(row["parts"])
     pairs = list(zip(row["parts"], other["parts"], sizes, strict=True))
     mean = sum(b - a for a, b, _ in pairs) / sum(sizes)
     square = sum((b - a - mean * n) ** 2 for a, b, n in pairs)
-    half = 1.96 * math.sqrt(square * len(pairs) / (len(pairs) - 1)) / sum(sizes)
+    count = len(pairs)
+    t = float(stdtrit(count - 1, 0.975))
+    half = t * math.sqrt(square * count / (count - 1)) / sum(sizes)
     if is_tagger(row):
         return 100 * mean, 100 * half
     return 100 * math.expm1(mean), 100 * half * math.exp(mean)
