@@ -7,7 +7,7 @@ Runs each command of docs/results/language-model.md in a process of its own, and
 printed, the numbers of the page, and its seconds: those on the clock, start-up included, and those
 of all processors, which do not depend on what else runs. The texts are cut to about `--windows`
 windows of 256 tokens each. `--page` alone writes what `--json` has into the transcript and into
-the blocks of the page that begin with a command.
+the blocks of the page that begin with a command; options have the names of today.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ COMMANDS = (
     f"evaluate small tuned {LM}",
     "heads tuned",
 )
+RENAMED = {" --heads ": " --remove-heads ", " --batch ": " --batch-size "}  # options since a record
 CHILDREN = ("children_user", "children_system")  # times of the processes that were run
 GENERATE = """
 from transformers import AutoTokenizer
@@ -81,6 +82,14 @@ def run(words: list[str], home: Path) -> dict[str, Any]:
     return {**times, "printed": done.stdout.splitlines()}
 
 
+def command_of(row: dict[str, Any]) -> str:
+    """The command of a row, with the names that its options have today."""
+    text: str = row["command"]
+    for name, today in RENAMED.items():
+        text = text.replace(name, today)
+    return text
+
+
 def block(row: dict[str, Any]) -> str:
     """What the page shows of a command: itself, its seconds, and the lines that say something."""
     seconds, used = (round(row[name]) for name in ("seconds", "processor_seconds"))
@@ -89,7 +98,7 @@ def block(row: dict[str, Any]) -> str:
     if len(lines) > MOST_LINES:
         half = MOST_LINES // 2
         lines = [*lines[:half], "...", *lines[-half:]]
-    head = [row["command"], f"# {seconds} s, {used} s of the processors"]
+    head = [command_of(row), f"# {seconds} s, {used} s of the processors"]
     return "\n".join(["```text", *head, *lines, "```"])
 
 
@@ -97,7 +106,7 @@ def write_page(results: dict[str, Any]) -> None:
     """Write all results to the transcript, and some into blocks of the page."""
     text = PAGE.read_text(encoding="utf-8")
     for row in results["rows"]:
-        start = re.escape(f"```text\n{row['command']}\n")
+        start = re.escape(f"```text\n{command_of(row)}\n")
         text = re.sub(rf"{start}.*?^```$", lambda _, r=row: block(r), text, flags=re.M | re.S)
     commands = [block(row).removeprefix("```text\n").removesuffix("```") for row in results["rows"]]
     TRANSCRIPT.write_text("\n".join(commands), encoding="utf-8")
