@@ -152,4 +152,4 @@ def test_what_is_wrong_with_a_folder(files, message, tmp_path):
 def test_the_split_that_is_there_is_named(tmp_path):
     with pytest.raises(DataError, match="There is: test") as error:
         load_data("retrieval", split="dev", root=beir(tmp_path))
-    assert error.value.hint.startswith("read the test data with --split test")
+    assert error.value.hint.startswith("score the test data by deadhead evaluate --split test")
