@@ -6,6 +6,7 @@ import sys
 import warnings
 
 import pytest
+import sentence_transformers
 import torch
 
 from deadhead.embedding import embedder_of
@@ -15,7 +16,7 @@ from deadhead.heads import discover, load, prune, save
 from deadhead.heads.depth import remove_layers
 from deadhead.heads.load import skeleton
 from tiny_models import uneven
-from tiny_sentence_encoders import MODULES, TEXTS, open_encoder, sentence_encoder
+from tiny_sentence_encoders import MODULES, TEXTS, bare_encoder, open_encoder, sentence_encoder
 
 CARD = """---
 library_name: sentence-transformers
@@ -156,6 +157,22 @@ def test_the_card_loads_this_model(folder, tmp_path):
     assert "somebody/whole" not in text
     text = (save(model, tmp_path / "padded", form="padded") / "README.md").read_text()
     assert 'SentenceTransformer("PATH")' in text
+
+
+def test_the_card_of_a_cross_encoder(tmp_path):
+    pairs = sentence_transformers.CrossEncoder(
+        str(bare_encoder(tmp_path / "bert")), num_labels=1, device="cpu"
+    )
+    pairs.save(str(tmp_path / "whole"))
+    model = load(tmp_path / "whole").eval()
+    prune(model, uneven(model))
+    small = save(model, tmp_path / "small")
+    text = (small / "README.md").read_text()
+    assert "import CrossEncoder\n" in text
+    assert 'CrossEncoder("PATH", trust_remote_code=True)' in text
+    assert "SentenceTransformer" not in text
+    loaded = sentence_transformers.CrossEncoder(str(small), device="cpu", trust_remote_code=True)
+    assert len(discover(loaded[0].model)) == len(discover(model))
 
 
 def test_a_whole_model_stays_as_it_was(folder, tmp_path):

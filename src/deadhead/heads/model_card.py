@@ -12,7 +12,7 @@ from deadhead.files.yaml_limits import refused_in
 from deadhead.layout import HeadLayout, spans
 
 from .discover import layout_of
-from .model_files import CARD, leaves
+from .model_files import CARD, MODULES, encoder_class, leaves
 from .site import Site
 
 REMOVING = "with deadhead by removing"  # in cards of earlier versions, which have no mark
@@ -32,8 +32,8 @@ HOW = {  # by what plain transformers does with the folder
     "model and what was removed is zero. Meant for inference: in training, zeroed heads grow "
     "back. `deadhead.load` cuts them out again.",
 }
-ENCODER = "```python\nfrom sentence_transformers import SentenceTransformer\n\n"
-ENCODER += 'encoder = SentenceTransformer("PATH"{more})\n```'
+ENCODER = "```python\nfrom sentence_transformers import {name}\n\n"
+ENCODER += 'encoder = {name}("PATH"{more})\n```'
 UNPRUNED = "Loads with plain `from_pretrained` of transformers, and with `deadhead.load`."
 
 
@@ -58,8 +58,9 @@ def card(
         new["base_model"] = split(name)[0]
     # without removed heads, a refit may still have added biases
     load = f"## Load\n\n{HOW[form] if pruned or form == 'loader' else UNPRUNED}"
-    if source is not None and (source / "modules.json").exists():
-        load += f"\n\n{ENCODER.format(more=', trust_remote_code=True' if form == 'loader' else '')}"
+    if source is not None and (source / MODULES).exists() and (name := encoder_class(source)):
+        more = ", trust_remote_code=True" if form == "loader" else ""
+        load += f"\n\n{ENCODER.format(name=name, more=more)}"
         if form == "loader":
             load += "\n\nIt runs `load_encoder.py` of this folder: read it first."
     parts = (_changes(model, layout), _neurons(layout), note, load)

@@ -134,12 +134,17 @@ def _download(name: str, **options: Any) -> None:
 
 def is_sentence_encoder(folder: Path) -> bool:
     """Whether sentence-transformers made a folder, and for neither pairs nor sparse vectors."""
+    return (folder / MODULES).exists() and encoder_class(folder) == "SentenceTransformer"
+
+
+def encoder_class(folder: Path) -> str:
+    """The class of sentence-transformers that loads a folder with modules; empty if unreadable."""
     try:
         settings = json.loads((folder / ENCODER).read_text(encoding="utf-8"))
         kind = settings.get("model_type", "SentenceTransformer")
     except (OSError, ValueError, AttributeError, RecursionError):
         kind = "SentenceTransformer"  # before version 5, which knows others
-    return (folder / MODULES).exists() and kind == "SentenceTransformer"
+    return kind if isinstance(kind, str) and kind.isidentifier() else ""
 
 
 def modules_of(folder: Path) -> dict[str, str]:
