@@ -1,5 +1,6 @@
 """The loss of sentence encoders, by finite differences and by hand, and what shrink says of it."""
 
+import json
 import math
 
 import pytest
@@ -117,3 +118,10 @@ def test_a_batch_may_have_no_mask(model):
     tokens = torch.randint(5, 30, (16, room), generator=torch.Generator().manual_seed(0))
     report = shrink(model, [{"input_ids": tokens}], heads=0.5, repair="mean")
     assert len(report.embeddings.worst) == room
+
+
+def test_equal_texts_have_no_correlation(model, folder):
+    report = shrink(model, batches_of(folder, TEXTS[:1] * 24), heads=0.5, repair="mean")
+    assert report.embeddings.similarity is None
+    assert "nan" not in json.dumps(report.to_dict()["embeddings"]).lower()
+    assert "no correlation" in str(report.embeddings)

@@ -21,6 +21,7 @@ from .loss import SEEDS, TARGET, attended, forward, on_device
 from .probes import generators, normal
 
 MOST = 1000  # texts whose similarities to each other are compared
+EQUAL = 1e-6  # a standard deviation of similarities that is only rounding
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,21 +29,28 @@ class EmbeddingChange:
     """What became of the embeddings of texts that nothing was fitted to.
 
     mean, low, lowest: of the cosines with the whole model; 5 % of the texts are below `low`.
-    similarity: how the similarities of pairs of texts correlate with those in the whole model.
+    similarity: how the similarities of pairs of texts correlate with those in the whole model; None
+        for a single pair, and where all similarities of a model are equal.
     worst: the tokens of the text with the lowest cosine.
     """
 
     mean: float
     low: float
     lowest: float
-    similarity: float | None  # None for a single pair
+    similarity: float | None
     worst: tuple[int, ...]
 
     def __str__(self) -> str:
+        return self.describe()
+
+    def describe(self, worst: str = "") -> str:
+        """The numbers in words. worst: the text with the lowest cosine, in quotes."""
         text = f"cosines {self.mean:.3f} on average, 5 % below {self.low:.3f}, "
         text += f"lowest {self.lowest:.3f}"
+        if worst:
+            text += f": {worst}"
         if self.similarity is None:
-            return text
+            return f"{text}; similarities: no correlation of a single pair or of equal ones"
         return f"{text}; similarities correlate by {self.similarity:.3f}"
 
 
@@ -97,9 +105,16 @@ class EmbeddingLoss:
             mean=float(cosines.mean()),
             low=float(cosines.quantile(0.05)),
             lowest=float(cosines.min()),
-            similarity=float(pairs.corrcoef()[0, 1]) if pairs.shape[1] > 1 else None,
+            similarity=_correlation(pairs),
             worst=tuple(texts[int(cosines.argmin())].tolist()),
         )
 
     def _unit(self, outputs: Any, batch: Batch) -> Tensor:
         return F.normalize(self.embedder(outputs, batch), dim=-1)
+
+
+def _correlation(pairs: Tensor) -> float | None:
+    """The correlation of two rows; None where it is undefined."""
+    if pairs.shape[1] < 2 or float(pairs.std(1).min()) < EQUAL:
+        return None
+    return float(pairs.corrcoef()[0, 1])
