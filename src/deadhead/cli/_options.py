@@ -77,11 +77,12 @@ Data = Annotated[
     Path | None,
     Option(
         metavar="DIR",
-        help="The data folder, or world for the bundled data; for lm, choice and qa also a file. "
-        "By default the folder that DEADHEAD_DATA names, else the Hugging Face hub.",
+        help="The data folder, or world for the bundled data; for lm, choice, qa and similarity "
+        "also a file. By default the folder that DEADHEAD_DATA names, else the Hugging Face hub.",
     ),
 ]
-LINES = "blank lines are skipped, and texts are cut at --max-length sub-words, by default 256."
+LINES = "blank lines are skipped, and texts are cut at --max-length sub-words, by default 256, or "
+LINES += "the maximum length of a sentence encoder."
 Texts = Annotated[
     list[Path] | None,
     Option(
@@ -105,7 +106,8 @@ Length = Annotated[
     Option(
         min=4,
         help="Cut texts at this number of sub-words; by default 256. For lm it is 512, for "
-        "choice 2048 and for qa 384, or what the model has positions for if that is fewer.",
+        "choice 2048 and for qa 384, or what the model has positions for if that is fewer; for a "
+        "sentence encoder its own maximum length.",
     ),
 ]
 EXAMPLES = "Use N random examples of each data set; by default all of them."

@@ -46,8 +46,8 @@ def load_data(
     lang: left out for lm, whose text has no language; a task file whose paths contain no {lang}
         needs none.
     root: a folder of data (or the environment variable DEADHEAD_DATA); `world` for the embedded
-        one; for lm, choice and qa also a file, which is the split that is read. What no folder has
-        comes from the hub.
+        one; for lm, choice, qa and similarity also a file, which is the split that is read. What no
+        folder has comes from the hub.
     source: a corpus other than the default one, such as `wikiann`, which the hub has; `files` reads
         the default one, and never from the hub.
     cut: `auto` cuts missing splits of tagged corpora out of train, `given` takes only the splits
