@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
+from deadhead.errors import Notice
 from deadhead.tasks import METRICS, Row, dataset, score
 from deadhead.tasks.bootstrap import bootstrap, difference
 from deadhead.tasks.metrics import grades_of
@@ -114,5 +115,8 @@ def test_correlations_are_those_of_scipy_also_of_samples(ties):
 
 
 def test_a_correlation_with_one_number_is_zero():
-    assert score("similarity", [[1.0]] * 3, pairs([1, 2, 3])) == {"spearman": 0, "pearson": 0}
+    with pytest.warns(Notice, match="no correlation.*: all scores of the model are equal"):
+        assert score("similarity", [[1.0]] * 3, pairs([1, 2, 3])) == {"spearman": 0, "pearson": 0}
+    with pytest.warns(Notice, match="there are fewer than two pairs"):
+        score("similarity", [[1.0]], pairs([1]))
     assert METRICS["spearman"]([["1"], ["2"]], [["2"], ["1"]]) == pytest.approx(-1)

@@ -71,11 +71,14 @@ def root(
 
 @contextmanager
 def _notices() -> Iterator[None]:
-    """Print notices to the user as one line; other warnings as Python does."""
-    before = warnings.showwarning
+    """Print each notice to the user once, as one line; other warnings as Python does."""
+    before, printed = warnings.showwarning, set[str]()
 
     def show(message: Warning | str, category: type[Warning], *place: Any, **further: Any) -> None:
         if issubclass(category, Notice):
+            if str(message) in printed:
+                return
+            printed.add(str(message))
             typer.secho(f"note: {message}", fg="yellow", err=True)
         else:
             before(message, category, *place, **further)

@@ -8,13 +8,14 @@ equally good models would be at least as far apart, in either direction: it coun
 around their mean (as in sacrebleu, but two-sided). No torch here.
 """
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from deadhead.errors import DataError, unknown_name
+from deadhead.errors import DataError, Notice, unknown_name
 
 from .dataset import Dataset
 from .metrics import METRICS, Labels, Metric
@@ -51,8 +52,27 @@ def score(
     gold, predicted = gold_and_predicted(task, predictions, data)
     metrics = {name: METRICS[name] for name in task.metrics}
     signature = next((m.signature(data.lang) for m in metrics.values() if m.signature), "")
+    if any(metric.compares == "numbers" for metric in metrics.values()):
+        _note_no_correlation(gold, predicted, data)
     values = {name: metric(gold, predicted, data.lang) for name, metric in metrics.items()}
     return MetricValues(values, signature)
+
+
+def _note_no_correlation(gold: Labels, predicted: Labels, data: Dataset) -> None:
+    """Give a notice where a correlation is undefined: its value is then 0."""
+    equal = [
+        name
+        for name, side in (("of the data", gold), ("of the model", predicted))
+        if len({float(scores[0]) for scores in side}) < 2
+    ]
+    if equal:
+        whose = (
+            f"all scores {equal[0]} are equal"
+            if len(gold) > 1
+            else "there are fewer than two pairs"
+        )
+        text = f"{data.lang} {data.split}: no correlation, which is reported as 0: {whose}."
+        warnings.warn(Notice(text), stacklevel=3)
 
 
 def gold_and_predicted(
