@@ -31,10 +31,10 @@ def named(folder):
 
 def test_hints_of_data_name_options_of_all_commands_that_read_data():
     of_studies = {"--set"}  # each time with the word "study" before it
-    of_evaluate = {"--split"}  # with the command before it
+    of_retrieval = {"--split"}  # nothing can be fine-tuned on it
     known = set.intersection(*options(*READERS))
-    assert named("tasks") - of_studies - of_evaluate - {"--task"} <= known
-    assert of_evaluate <= options("evaluate")[0]
+    assert named("tasks") - of_studies - of_retrieval - {"--task"} <= known
+    assert of_retrieval <= set.intersection(*options(*{*READERS} - {"finetune"}))
 
 
 def test_hints_of_studies_name_options_of_their_commands():

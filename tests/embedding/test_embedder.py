@@ -62,7 +62,9 @@ def test_what_a_folder_says_of_its_texts(bert, tmp_path):
     settings = {"prompts": {"query": "query: "}, "default_prompt_name": "query"}
     (folder / "config_sentence_transformers.json").write_text(json.dumps(settings))
     embedder = read_embedder(folder)
-    assert (embedder.prompt, embedder.text("A Dog")) == ("query: ", "query: A Dog")
+    assert embedder.text("A Dog") == embedder.text("A Dog", "query") == "query: A Dog"
+    assert embedder.text("A Dog", "document") == "A Dog"
+    assert "query prompt 'query: '" in str(embedder)
     encoder = sentence_transformers.SentenceTransformer(str(folder), device="cpu")
     encoder.max_seq_length = 40  # saved with the tokenizer; older versions have it elsewhere
     encoder.save(str(tmp_path / "short"))

@@ -95,7 +95,8 @@ def test_draws_leave_the_corpus_whole_for_scores(tmp_path):
     fewer = draw_documents(few, 2)
     assert len(fewer.documents) == 2
     assert fewer.notes["documents left out at random"] == 1
-    assert fewer.single_texts == [*few.rows[0].texts, *fewer.documents.values()]
+    documents = [("document", text) for text in fewer.documents.values()]
+    assert fewer.single_texts == [("query", few.rows[0].texts[0]), *documents]
 
 
 SAME = objects(("_id", "text"), [("d1", "same"), ("d1", "same"), ("d2", "x")])
@@ -152,4 +153,4 @@ def test_what_is_wrong_with_a_folder(files, message, tmp_path):
 def test_the_split_that_is_there_is_named(tmp_path):
     with pytest.raises(DataError, match="There is: test") as error:
         load_data("retrieval", split="dev", root=beir(tmp_path))
-    assert error.value.hint.startswith("score the test data by deadhead evaluate --split test")
+    assert error.value.hint.startswith("read the test data with --split test")

@@ -12,11 +12,12 @@ import torch
 import transformers
 
 from deadhead import rank
+from deadhead.display.progress import silent
 from deadhead.errors import DataError, DeadheadError
 from deadhead.heads import load, save
 from deadhead.tasks import Row, batches, dataset
 from deadhead.training import evaluate, finetune, predict, preset
-from deadhead.training.inference import _nearest
+from deadhead.training.inference import _nearest, unit_embeddings
 from deadhead.training.models import encode_for, fits_task, labels_for, tokenizer_for, window_length
 from deadhead.training.update import loss_sum
 from deadhead.world import MODELS
@@ -103,6 +104,25 @@ def test_the_nearest_documents_are_those_of_all_pairs(encoder):
     for own, similarities in zip(rankings, near, strict=True):
         scores = dict(zip(documents, similarities, strict=True))
         assert own == sorted(scores, key=scores.__getitem__, reverse=True)
+
+
+def test_queries_and_documents_have_prompts_of_their_own(encoder, tmp_path):
+    folder = shutil.copytree(encoder, tmp_path / "prompted")
+    prompts = {"query": "The dog : ", "document": "She sings : ", "other": "A house : "}
+    settings = {"prompts": prompts, "default_prompt_name": "other"}
+    (folder / "config_sentence_transformers.json").write_text(json.dumps(settings))
+    data = search({"d0": TEXTS[0], **{f"d{n}": text for n, text in enumerate(TEXTS, start=1)}})
+    model, texts = encoded(folder, data)
+    theirs = sentence_transformers.SentenceTransformer(str(folder), device="cpu")
+    queries = theirs.encode_query([row.texts[0] for row in data.rows])
+    documents = theirs.encode_document([*data.documents.values()])
+    units = unit_embeddings(model, texts, None, silent).numpy()
+    place = {key: number for number, key in enumerate(data.single_texts)}
+    ours = units[[place["query", row.texts[0]] for row in data.rows]]
+    np.testing.assert_allclose(ours, queries / np.linalg.norm(queries, axis=1)[:, None], atol=1e-5)
+    ours = units[[place["document", text] for text in data.documents.values()]]
+    lengths = np.linalg.norm(documents, axis=1)[:, None]
+    np.testing.assert_allclose(ours, documents / lengths, atol=1e-5)
 
 
 def test_equal_documents_and_the_query_itself(encoder):

@@ -6,7 +6,7 @@ other module is refused with the name of that module, since its embeddings would
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -89,14 +89,14 @@ class Embedder:
     modes: what is pooled, names of POOLINGS, and concatenated.
     layers: what follows: dense layers and normalisation, in order.
     max_length: tokens of a text that the encoder reads; None for those of the model.
-    prompt: what is put before each text by default.
+    prompts: what is put before texts, by their role; "" is the default role.
     lower_case: whether texts are put into lower case, whatever the tokenizer does.
     """
 
     modes: tuple[str, ...]
     layers: tuple[Callable[[Tensor], Tensor], ...] = ()
     max_length: int | None = None
-    prompt: str = ""
+    prompts: Mapping[str, str] = field(default_factory=dict, hash=False)
     lower_case: bool = False
 
     def __str__(self) -> str:
@@ -105,12 +105,13 @@ class Embedder:
         parts += [f"{dense} dense layer{'s' if dense > 1 else ''}"] if dense else []
         parts += ["normalised"] if nn.functional.normalize in self.layers else []
         parts += [f"texts of at most {self.max_length} tokens"] if self.max_length else []
-        parts += [f"prompt {self.prompt!r}"] if self.prompt else []
+        named = [(f"{role} prompt".strip(), text) for role, text in self.prompts.items()]
+        parts += [f"{name} {text!r}" for name, text in named if text]
         return ", ".join(parts)
 
-    def text(self, text: str) -> str:
-        """The text as the tokenizer gets it."""
-        text = self.prompt + text
+    def text(self, text: str, role: str = "") -> str:
+        """The text as the tokenizer gets it; as in sentence-transformers, a role has no default."""
+        text = self.prompts.get(role, "") + text
         return text.lower() if self.lower_case else text
 
     def __call__(self, outputs: Any, batch: Mapping[str, Any]) -> Tensor:
@@ -172,7 +173,8 @@ def read_embedder(folder: str | Path) -> Embedder | None:
             raise UnsupportedModel(
                 f"the module {kind} in {folder / MODULES} is not understood.", KNOWN_MODULES
             )
-    default = _read_optional(folder / ENCODER).get("default_prompt_name")
+    prompts = read_prompts(folder)
+    default = prompts.get(_read_optional(folder / ENCODER).get("default_prompt_name"))
     reading: Mapping[str, Any] = {}
     for file in sorted(folder.glob(TRANSFORMER)):
         reading = _read(file, dict)
@@ -183,7 +185,10 @@ def read_embedder(folder: str | Path) -> Embedder | None:
         modes=_modes(places[1] / "config.json"),
         layers=tuple(layers),
         max_length=length,
-        prompt=read_prompts(folder).get(default) or "",
+        prompts={
+            "": default or "",
+            **{str(name): text or "" for name, text in prompts.items() if name},
+        },
         lower_case=bool(reading.get("do_lower_case")),
     )
 

@@ -34,6 +34,7 @@ from deadhead.training.models import (
     encode_for,
     fits_task,
     labels_for,
+    prompted,
     window_length,
 )
 
@@ -114,11 +115,13 @@ def rank_batches(
     """
     notes: Mapping[str, int] = {}
     embedder = embedder_of(model)
-    if isinstance(data, Dataset) and embedder is not None and data.task.traits.of_embeddings:
-        notes, data = data.notes, texts_of(data, single=True)
-    if isinstance(data, list):
-        if embedder is not None:  # texts as it is used to them
+    if embedder is not None:  # texts as it is used to them
+        if isinstance(data, list):
             data = [tuple(map(embedder.text, parts)) for parts in data]
+        elif data.task.traits.of_embeddings:
+            notes, data = data.notes, [(t,) for t in dict.fromkeys(prompted(embedder, data))]
+    if isinstance(data, list):
+        if embedder is not None:
             max_length = max_length or embedder.max_length
         length = max_length or LENGTH
         unlabelled, facts = _unlabelled(model, tokenizer, data, size=size, max_length=length)

@@ -18,6 +18,7 @@ from .registry import task_of
 from .task import SPLITS, Row, Task
 
 SHARE = "rows of the file not in this share"
+QUERY, DOCUMENT = "query", "document"  # roles of texts, which encoders may have prompts for
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
@@ -56,10 +57,12 @@ class Dataset:
         return digest.hexdigest()[:16]
 
     @cached_property
-    def single_texts(self) -> list[str]:
-        """The texts that a sentence encoder reads, each once: those of rows, then documents."""
-        texts = [text for row in self.rows for text in row.texts]
-        return list(dict.fromkeys([*texts, *self.documents.values()]))
+    def single_texts(self) -> list[tuple[str, str]]:
+        """The texts that a sentence encoder reads, each once in each role: rows, then documents."""
+        role = QUERY if self.documents else ""
+        texts = [(role, text) for row in self.rows for text in row.texts]
+        documents = [(DOCUMENT, text) for text in self.documents.values()]
+        return list(dict.fromkeys([*texts, *documents]))
 
     @cached_property
     def used_labels(self) -> tuple[str, ...]:

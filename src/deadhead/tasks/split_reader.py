@@ -150,8 +150,8 @@ class SplitReader:
         option += "" if self.root else ", or set DEADHEAD_DATA, which is not set"
         hint = f"put {place_of(self.task, self.lang)} into a folder and name it with {option}"
         hint += "; deadhead data check DIR lists what it holds"
-        if split == "dev" and "test" in self.splits:
-            hint = f"score the test data by deadhead evaluate --split test, or {hint}"
+        if self.task.traits.label_unit == "query" and "test" in self.splits:
+            hint = f"read the test data with --split test, or {hint}"
         if others := other_names(self.task.hub, self.lang, self.source):
             hint += f"; the hub has other sets: --source {' or '.join(others)}"
         name = self.name + f" in {self.lang}" * (self.lang != TEXT)

@@ -25,6 +25,7 @@ from deadhead.heads.means import evaluating
 from deadhead.numerics import computing
 from deadhead.rankers.loss import class_logits
 from deadhead.tasks import Encoded, batches
+from deadhead.tasks.dataset import DOCUMENT, QUERY
 from deadhead.tasks.encoding.feed import Feed
 from deadhead.tasks.encoding.text_windows import WINDOW_ARRAYS
 from deadhead.tasks.metrics import WINDOW_COUNTS
@@ -251,8 +252,8 @@ def pair_numbers(model: Any, encoded: Encoded, tokens: int | None, show: Progres
             numbers[encoded.arrays["rows"][windows]] = output.cpu().numpy()
         return numbers
     units = unit_embeddings(model, encoded, tokens, show)
-    place = {text: number for number, text in enumerate(encoded.data.single_texts)}
-    first, second = ([place[row.texts[i]] for row in encoded.data.rows] for i in (0, 1))
+    place = {key: number for number, key in enumerate(encoded.data.single_texts)}
+    first, second = ([place["", row.texts[i]] for row in encoded.data.rows] for i in (0, 1))
     return np.asarray((units[first] * units[second]).sum(-1, dtype=torch.float64).numpy())
 
 
@@ -286,11 +287,11 @@ def found_documents(
     """
     data = encoded.data
     units = unit_embeddings(model, encoded, tokens, show)
-    place = {text: number for number, text in enumerate(data.single_texts)}
+    place = {key: number for number, key in enumerate(data.single_texts)}
     names = sorted(data.documents, key=str.encode, reverse=True)
     numbers = {name: number for number, name in enumerate(names)}
-    documents = units[[place[data.documents[name]] for name in names]]
-    queries = units[[place[row.texts[0]] for row in data.rows]]
+    documents = units[[place[DOCUMENT, data.documents[name]] for name in names]]
+    queries = units[[place[QUERY, row.texts[0]] for row in data.rows]]
     step = max(1, SIMILARITIES // len(names))
     rankings = []
     for begin in range(0, len(queries), step):

@@ -15,7 +15,7 @@ from inspect import signature
 from itertools import product
 from typing import Any
 
-from deadhead.embedding import embedder_of
+from deadhead.embedding import Embedder, embedder_of
 from deadhead.errors import DataError, UnsupportedModel
 from deadhead.files.hub import source
 from deadhead.forward import is_causal, token_limit
@@ -173,10 +173,15 @@ def encode_for(
     labels = labels_for(model, data) if labels is None else labels
     length = window_length(model, data.task, max_length)
     embedder = embedder_of(model) if data.task.traits.of_embeddings else None
-    singles = None if embedder is None else [*map(embedder.text, data.single_texts)]
+    singles = None if embedder is None else prompted(embedder, data)
     encoded = encode(data, tokenizer, labels=labels, max_length=length, singles=singles)
     check_positions(model, encoded.arrays["lengths"], data.split)
     return encoded
+
+
+def prompted(embedder: Embedder, data: Dataset) -> list[str]:
+    """The texts that a sentence encoder reads, as its tokenizer gets them."""
+    return [embedder.text(text, role) for role, text in data.single_texts]
 
 
 def check_positions(model: Any, lengths: Iterable[int], name: str) -> None:

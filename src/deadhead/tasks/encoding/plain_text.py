@@ -75,13 +75,8 @@ def read_texts(file: str | Path) -> list[tuple[str, ...]]:
     return texts
 
 
-def texts_of(data: Dataset, *, single: bool = False) -> list[tuple[str, ...]]:
-    """Return the texts of a dataset: sentences of words, texts, pairs, or sources to translate.
-
-    single: each text by itself, for a sentence encoder.
-    """
-    if single:
-        return [(text,) for text in data.single_texts]
+def texts_of(data: Dataset) -> list[tuple[str, ...]]:
+    """Return the texts of a dataset: sentences of words, texts, pairs, or sources to translate."""
     unit = data.task.traits.label_unit
     if unit == "word":
         return [(" ".join(row.texts),) for row in data.rows]
