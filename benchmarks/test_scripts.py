@@ -129,7 +129,11 @@ RUNS = [
     ),
     Run("rankings", "wanda --work {work}", ("rankings-mini-mbert",), constants={"SEEDS": (0,)}),
     Run("after_training", "{recipe} --task sst2 --examples 32 --only {half} {bottom}"),
-    Run("shrink_cost", "{sentences} --text {text} --examples 16 --heads 0.5"),
+    Run(
+        "shrink_cost",
+        "{sentences} --text {text} --examples 16 --heads 0.5",
+        ("shrink-cost-x86_64",),
+    ),
     Run(
         "shrink_encoders",
         "--model {encoder} --data world --tasks ner --seeds 0 --examples 200 --train 64 "
