@@ -160,6 +160,42 @@ def test_a_file_that_answers_differently_is_not_kept(tmp_path, monkeypatch):
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
 
 
+def enlarging_rounding(model):
+    """An offset that the weights of the classifier cancel, but for rounding."""
+    model.bert.encoder.layer[-1].output.LayerNorm.bias += 1e4
+    model.classifier.weight -= model.classifier.weight.mean(1, keepdim=True)
+
+
+@pytest.mark.parametrize("enlarges", [False, True])
+@pytest.mark.parametrize("wrong", [False, True])
+def test_a_difference_that_rounding_explains_is_none(enlarges, wrong, tmp_path, monkeypatch):
+    """Even float64 differs from a model that enlarges rounding; one wrong weight still counts."""
+    model = build_class(transformers.BertForTokenClassification).float().eval()
+    with torch.no_grad():
+        if enlarges:
+            enlarging_rounding(model)
+        save(model, tmp_path / "model")
+        if wrong:
+            model.classifier.weight[0, 0] += 0.1
+    model.double()
+
+    @torch.no_grad()
+    def run(_, inputs):
+        tensors = {name: torch.from_numpy(value) for name, value in inputs.items()}
+        return [model(**tensors).logits.float().numpy()]
+
+    session = SimpleNamespace(run=run)
+    monkeypatch.setattr("onnxruntime.InferenceSession", lambda *_, **__: session)
+    exporting = importlib.import_module("deadhead.exports.onnx.export")
+    monkeypatch.setattr(exporting, "write", lambda graph, file: file.write_bytes(b"a graph"))
+    if wrong:
+        with pytest.raises(DeadheadError, match="answers differently from the model"):
+            exporting.exported(tmp_path / "model", onnx=tmp_path / "model.onnx")
+    else:
+        file = exporting.exported(tmp_path / "model", onnx=tmp_path / "model.onnx")
+        assert (file.gap > exporting.LIMITS[torch.float32]) == enlarges
+
+
 @pytest.mark.parametrize("name", ["model.onnx", "folder"])
 def test_a_full_disk_is_one_error(name, tmp_path, monkeypatch):
     def full(*_, **__):
@@ -175,7 +211,7 @@ def test_a_full_disk_is_one_error(name, tmp_path, monkeypatch):
 def test_a_folder_with_other_files_is_not_replaced(tmp_path, monkeypatch):
     exporting = importlib.import_module("deadhead.exports.onnx.export")
     monkeypatch.setattr(exporting, "write", lambda graph, file: file.write_bytes(b"a graph"))
-    monkeypatch.setattr(exporting, "_differences", lambda *_: iter([0.0]))
+    monkeypatch.setattr(exporting, "_differences", lambda *_: iter([SimpleNamespace(gap=0.0)]))
     save(build("bert").float(), tmp_path / "model")
     with pytest.raises(FolderError, match=r"no export wrote: .*model\.safetensors"):
         export(tmp_path / "model", onnx=tmp_path / "model")

@@ -5,6 +5,7 @@ graph       one graph: what it takes and gives, and how torch's exporter writes 
 one_pass    the graph of a whole forward pass, and the batches to compare it on
 cached      the graphs of generation, with a cache of keys and values for each layer
 steps       run the graphs of generation step by step, and compare them with the model
+rounding    how a graph differs from the model, and how rounding alone moves its answers
 genai       the settings that onnxruntime-genai reads
 """
 

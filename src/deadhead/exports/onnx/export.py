@@ -22,10 +22,13 @@ from deadhead.heads.model_files import copy_files, folder_of, tokenizer_of
 from . import genai, is_one_file, one_pass, steps
 from .cached import CACHE, MODEL, cached_graphs
 from .graph import LARGEST, Graph, bytes_of, write
+from .rounding import Difference
 
 POSITIONS = 50  # the longest batch has 48 tokens, and some models keep two for padding
-# the largest difference between two runtimes, as a share of the largest output
+# the largest difference between two runtimes, as a share of the largest output; or ROUNDINGS times
+# what rounding alone makes of this model on the same batch, if that is more
 LIMITS = {torch.float32: 1e-4, torch.float16: 2e-2, torch.float64: 1e-4}
+ROUNDINGS = 10
 
 
 class Exported(NamedTuple):
@@ -84,8 +87,9 @@ def exported(
             stage(f"writing {graph.name}")
             write(graph, file)
         stage("comparing it with the model")
-        for gap in _differences(model, graphs, files):
-            if not gap <= LIMITS[model.dtype]:
+        for difference in _differences(model, graphs, files):
+            gap = difference.gap
+            if not (gap <= LIMITS[model.dtype] or gap <= ROUNDINGS * difference.rounding()):
                 raise DeadheadError(
                     f"the ONNX file answers differently from the model (by {gap:.1e} of the "
                     "largest output), so it was not kept."
@@ -94,7 +98,7 @@ def exported(
         if int8:
             for file in files:
                 _quantise(file, large=bytes_of(model) > LARGEST)
-            int8_gaps.extend(_differences(model, graphs, files))
+            int8_gaps.extend(d.gap for d in _differences(model, graphs, files))
 
     def fill_folder(draft: Path) -> None:
         fill([draft / graph.name for graph in graphs])
@@ -146,7 +150,7 @@ def _check_model(model: Any, *, is_file: bool) -> None:
         )
 
 
-def _differences(model: Any, graphs: tuple[Graph, ...], files: list[Path]) -> Iterator[float]:
+def _differences(model: Any, graphs: tuple[Graph, ...], files: list[Path]) -> Iterator[Difference]:
     """How the files differ from the model, as a share of the largest output, on each batch."""
     import onnxruntime
 

@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import torch
@@ -10,6 +11,7 @@ from torch import nn
 from deadhead.embedding import embedder_of
 
 from .graph import Graph
+from .rounding import Difference, difference
 
 # inputs of a model without a tokenizer
 USUAL = ("input_ids", "attention_mask", "token_type_ids")
@@ -41,18 +43,19 @@ def one_pass_graph(model: Any, tokenizer: Any, name: str) -> Graph:
     return Graph(name, module, inputs, sizes, module.outputs)
 
 
-def differences(graph: Graph, session: Any) -> Iterator[float]:
+def differences(graph: Graph, session: Any) -> Iterator[Difference]:
     """The largest difference on each batch, as a share of the largest value of that output."""
     module: Any = graph.module
     for shape in SHAPES:
         inputs = _random_inputs(module, *shape)
-        with torch.no_grad():
-            expected = module(*inputs.values())
         answer = session.run(list(graph.outputs), {k: v.numpy() for k, v in inputs.items()})
-        yield max(
-            float((torch.from_numpy(got) - value).abs().max() / value.abs().max())
-            for got, value in zip(answer, expected, strict=True)
-        )
+        run = partial(_answer, inputs=inputs)
+        yield difference([*map(torch.from_numpy, answer)], module, run)
+
+
+def _answer(module: nn.Module, inputs: dict[str, torch.Tensor]) -> tuple[torch.Tensor, ...]:
+    answer: tuple[torch.Tensor, ...] = module(*inputs.values())
+    return answer
 
 
 class _Model(nn.Module):

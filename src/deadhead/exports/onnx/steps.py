@@ -2,12 +2,14 @@
 
 import inspect
 from collections.abc import Iterator
+from functools import partial
 from itertools import accumulate, pairwise
 from typing import Any
 
 import torch
 
 from .cached import CACHE, NEW
+from .rounding import Difference, difference
 
 # real tokens of each row of a batch; shorter rows are padded on the left
 ROWS = ((9,), (12, 5, 8))
@@ -41,7 +43,7 @@ class Steps:
         return torch.from_numpy(answer[self.outputs.index("logits")])
 
 
-def decoder_differences(model: Any, session: Any) -> Iterator[float]:
+def decoder_differences(model: Any, session: Any) -> Iterator[Difference]:
     """The largest difference of a logit on each batch, as a share of the largest logit."""
     parameters = inspect.signature(model.forward).parameters
     for lengths in ROWS:
@@ -53,18 +55,17 @@ def decoder_differences(model: Any, session: Any) -> Iterator[float]:
             "position_ids": (mask.cumsum(1) - 1).clamp(min=0),
         }
         tokens = {name: tensor for name, tensor in tokens.items() if name in parameters}
-        with torch.no_grad():
-            expected = model(**tokens, use_cache=False).logits
         steps = Steps(session, {}, len(lengths))
         logits = []
         for start, end in pairwise(_ends(ids.shape[1])):
             part = {name: tensor[:, start:end] for name, tensor in tokens.items()}
             logits.append(steps.step(**{**part, "attention_mask": mask[:, :end]}))
         real = mask.bool()  # what a model answers to padding is of no use
-        yield _share(torch.cat(logits, 1)[real], expected[real])
+        run = partial(_logits, tokens=tokens, real=real)
+        yield difference([torch.cat(logits, 1)[real]], model, run)
 
 
-def cross_decoder_differences(model: Any, encoder: Any, decoder: Any) -> Iterator[float]:
+def cross_decoder_differences(model: Any, encoder: Any, decoder: Any) -> Iterator[Difference]:
     """The same for the two graphs of an encoder-decoder."""
     for lengths in SOURCE_ROWS:
         texts = {
@@ -72,8 +73,6 @@ def cross_decoder_differences(model: Any, encoder: Any, decoder: Any) -> Iterato
             "attention_mask": _padded(lengths),
         }
         ids = _random_ids(model, len(lengths), sum(STEPS) + 1)
-        with torch.no_grad():
-            expected = model(**texts, decoder_input_ids=ids, use_cache=False).logits
         names = [value.name for value in encoder.get_outputs()]
         values = encoder.run(None, {name: tensor.numpy() for name, tensor in texts.items()})
         cross = {
@@ -86,7 +85,16 @@ def cross_decoder_differences(model: Any, encoder: Any, decoder: Any) -> Iterato
         logits = [
             steps.step(input_ids=ids[:, start:end]) for start, end in pairwise(_ends(ids.shape[1]))
         ]
-        yield _share(torch.cat(logits, 1), expected)
+        run = partial(_logits, tokens={**texts, "decoder_input_ids": ids})
+        yield difference([torch.cat(logits, 1)], model, run)
+
+
+def _logits(
+    model: Any, tokens: dict[str, torch.Tensor], real: torch.Tensor | None = None
+) -> list[torch.Tensor]:
+    """The logits of one whole pass; real: the tokens that are no padding."""
+    logits = model(**tokens, use_cache=False).logits
+    return [logits if real is None else logits[real]]
 
 
 def _ends(length: int) -> list[int]:
@@ -103,7 +111,3 @@ def _random_ids(model: Any, batch: int, length: int) -> torch.Tensor:
     words = int(model.get_input_embeddings().weight.shape[0])
     generator = torch.Generator().manual_seed(batch * length)
     return torch.randint(min(3, words - 1), words, (batch, length), generator=generator)
-
-
-def _share(got: torch.Tensor, expected: torch.Tensor) -> float:
-    return float((got - expected).abs().max() / expected.abs().max())
