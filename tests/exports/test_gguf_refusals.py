@@ -11,6 +11,7 @@ from deadhead.exports.gguf.plan import plan
 from deadhead.heads import prune, save
 from gguf_models import MORE, SIZES, build, byte_tokenizer
 from tiny_models import build as build_family
+from tiny_models import build_class
 
 DYNAMIC = {"rope_type": "dynamic", "rope_theta": 10000.0, "factor": 2.0}
 
@@ -48,6 +49,13 @@ def test_models_that_are_refused(name, settings, reason):
     with pytest.raises(UnsupportedModel, match=reason) as problem:
         read(model_of(name, **settings))
     assert problem.value.hint
+
+
+@pytest.mark.parametrize("name", ["BertForMaskedLM", "BertModel", "BertForTokenClassification"])
+def test_an_encoder_is_refused_as_such(name):
+    with pytest.raises(UnsupportedModel, match=f"encoders cannot.*got {name}") as problem:
+        read(build_class(getattr(transformers, name)))
+    assert "--onnx" in str(problem.value.hint)
 
 
 @pytest.mark.parametrize("family", ["gpt2", "bert", "t5"])

@@ -74,10 +74,10 @@ class Decoder:
 
 def read(model: Any) -> Decoder:
     """The weights of a model; raises an error that says what llama.cpp cannot hold."""
-    _refuse_other_models(model)
+    sites = find_every_site(model)
+    _refuse_other_models(model, sites)
     config = model.config.get_text_config()
     _refuse_settings(config)
-    sites = find_every_site(model)
     rotary = _rotary(model, config)
     layers, outside = _layers(model, sites)
     head, embeddings = model.get_output_embeddings(), model.get_input_embeddings().weight
@@ -105,8 +105,13 @@ def read(model: Any) -> Decoder:
     return decoder
 
 
-def _refuse_other_models(model: Any) -> None:
+def _refuse_other_models(model: Any, sites: list[Site]) -> None:
     name = type(model).__name__
+    if not model.config.is_encoder_decoder and any(site.block == "encoder" for site in sites):
+        raise UnsupportedModel(
+            f"encoders cannot be written as GGUF, got {name}.",
+            "write it as ONNX (--onnx PLACE), if it reads text",
+        )
     head = getattr(model, "get_output_embeddings", lambda: None)()
     if head is None or model.config.is_encoder_decoder or model.main_input_name != "input_ids":
         hint = "name such a model"
