@@ -99,6 +99,22 @@ def test_a_repair_adds_no_biases():
     assert {name for name, _ in model.named_parameters()} == names
 
 
+@pytest.mark.parametrize(
+    ("family", "even", "repair", "is_noted"),
+    [
+        ("llama", True, "mean", True),
+        ("llama", False, "mean", False),
+        ("llama", True, "scales", False),
+        ("bert", True, "mean", False),  # its projections have biases
+    ],
+)
+def test_a_repair_that_could_change_nothing_is_noted(family, even, repair, is_noted):
+    report = shrink(build(family), data(family), neurons=0.5, even=even, repair=repair, **QUIET)
+    assert any("could change nothing" in note for note in report.notes) == is_noted
+    if is_noted:
+        assert report.losses["cut"] == pytest.approx(report.losses["refitted"])
+
+
 def test_kinds_that_have_no_multiple_stay():
     report = shrink(model := build(), data(), macs=0.85, multiple=6, repair="none", **QUIET)
     assert left(model)[0] == [4, 4]

@@ -234,7 +234,7 @@ REFUSED: list[tuple[str, Any, dict[str, Any], Callable[[Any], None]]] = [
     ("expected a target", data(), {}, _untouched),
     ("(?s)no labels.*--loss self. or random, which", UNLABELLED, {"heads": 0.5}, _untouched),
     (
-        "(?s)expects at least .* tokens.*--repair scales",
+        "(?s)expects at least .* tokens.*--examples.*--repair scales",
         FEW,
         {"heads": 0.5, "method": "random"},
         _untouched,

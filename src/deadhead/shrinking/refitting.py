@@ -248,7 +248,17 @@ class Solver:
             if (solution := self._solve(cut, order, count)) is not None:
                 solutions.append(solution)
                 self.streams.change(cut.site, solution.install)
+        if solutions and not any(self._can_change(solution) for solution in solutions):
+            self.notes.append(
+                "the repair could change nothing: it only changes biases, the projections that "
+                "were cut have none, and layers that stay even get none; choose another repair"
+            )
         return solutions
+
+    def _can_change(self, solution: Solution) -> bool:
+        """Whether a candidate could change a projection: a mean needs a bias to change."""
+        only_bias = all(CANDIDATES[name].unknowns == "bias" for name in self.names)
+        return not only_bias or self.new_biases or solution.bias is not None
 
     def _streams(self, cuts: Sequence[Cut]) -> Streams:
         return Streams(self.model, [cut.site for cut in cuts])
@@ -353,8 +363,9 @@ class Solver:
             raise DataError(
                 f"a refit of the {site.block} expects at least {needed} tokens, and 1 in the "
                 f"held-out examples, got {tokens} and {held_out}.",
-                'give more calibration data, or write candidates=("mean", "scales"); in shrink, '
-                'repair="scales" or --repair scales',
+                "give more texts (a larger --examples, or a longer file with --text), or choose "
+                "--repair scales or --repair mean; in Python, more batches, or in shrink "
+                'repair="scales" or "mean", in refit candidates=("mean", "scales")',
             )
 
 
