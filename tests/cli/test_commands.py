@@ -46,7 +46,7 @@ def test_help_has_the_lengths_that_the_code_takes_by_default(name):
     (others,) = set(windows.values())
     text = f"by default {others}. For lm it is {lm}, for choice {choice} and for qa {qa}, or what"
     assert text in options["max_length"]
-    assert f"cut at --max-length sub-words, by default {LENGTH}." in options["text"]
+    assert f"cut at --max-length sub-words, by default {LENGTH}, or the maximum" in options["text"]
 
 
 @pytest.mark.parametrize(
