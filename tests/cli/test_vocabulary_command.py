@@ -8,7 +8,7 @@ import torch
 import transformers
 from command_line import clean
 
-from deadhead import discover, load, save
+from deadhead import discover, load, save, trim_vocabulary
 from deadhead.tasks import load_data
 from deadhead.world import MODELS
 from tiny_sentence_encoders import TEXTS, open_encoder, sentence_encoder
@@ -83,6 +83,26 @@ def test_a_folder_of_sentence_transformers(tmp_path, text, run_command):
     tokens = [transformers.AutoTokenizer.from_pretrained(f) for f in (folder, out)]
     assert tokens[1].tokenize("Deutschland : ") == tokens[0].tokenize("Deutschland : ")
     assert len(tokens[1]) < len(tokens[0])
+
+
+def test_tokens_of_the_generation_config_are_kept(tmp_path, text, run_command):
+    folder, out = tmp_path / "whole", tmp_path / "small"
+    tokenizer = transformers.AutoTokenizer.from_pretrained(ENCODER)
+    settings = {"n_embd": 12, "n_head": 2, "n_layer": 1, "bos_token_id": 2, "eos_token_id": 3}
+    config = transformers.GPT2Config(vocab_size=len(tokenizer), pad_token_id=0, **settings)
+    model = transformers.GPT2LMHeadModel(config)
+    word = len(tokenizer) - 1
+    model.generation_config.eos_token_id = [3, word]
+    save(model, folder, tokenizer)
+    done = run_command("shrink", folder, "--vocabulary", text, "--out", out)
+    assert done.code == 0, done.err
+    whole = load(folder)
+    trimmed = trim_vocabulary(whole, tokenizer, LINES)
+    small = load(out)
+    assert word in trimmed.kept
+    expected = [trimmed.kept.index(3), trimmed.kept.index(word)]
+    assert small.generation_config.eos_token_id == expected == whole.generation_config.eos_token_id
+    assert small.config.vocab_size == whole.config.vocab_size
 
 
 def test_mistakes(tmp_path, text, run_command):

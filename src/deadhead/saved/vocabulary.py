@@ -8,6 +8,7 @@ from typing import Any
 
 from deadhead.display.progress import stage
 from deadhead.embedding.embedder import read_embedder, read_prompts
+from deadhead.files.hub import quiet, source
 from deadhead.heads.load import load, skeleton
 from deadhead.heads.model_files import fetch, folder_of, stored_dtype
 from deadhead.heads.save import check_form, save
@@ -48,8 +49,26 @@ def plan_for_files(name: str, files: Iterable[Path], **loading: Any) -> Trimmed:
         if embedder.lower_case:
             texts, always = [text.lower() for text in texts], {text.lower() for text in always}
     bare = skeleton(name, **loading)
+    _read_generation_config(bare, name)
     stage("choosing the tokens")
     return plan_trim(bare, fitting_tokenizer(bare, name), texts, always=always)
+
+
+def _read_generation_config(bare: Any, name: str) -> None:
+    """Give a skeleton the generation config that `load` would give the model."""
+    from transformers import GenerationConfig
+
+    if not bare.can_generate():
+        return
+    where = source(name)
+    folder = where.pop("pretrained_model_name_or_path")
+    with quiet():
+        try:
+            bare.generation_config = GenerationConfig.from_pretrained(folder, **where)
+        except OSError:  # no such file: as transformers does, read the fields of config.json
+            bare.generation_config = GenerationConfig.from_pretrained(
+                folder, "config.json", _from_model_config=True, **where
+            )
 
 
 def trim_saved(
