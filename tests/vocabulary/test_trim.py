@@ -197,6 +197,25 @@ def a_smaller_tokenizer(model, tokenizer):
     return tokenizer, ENGLISH
 
 
+def a_slightly_smaller_tokenizer(model, tokenizer):
+    """That of BERT for a model with 32,000 tokens."""
+    names = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{n}" for n in range(30_517))]
+    model.resize_token_embeddings(32_000)
+    return transformers.BertTokenizer(vocab={name: n for n, name in enumerate(names)}), ENGLISH
+
+
+def a_word_as_special_token(model, tokenizer):
+    model.config.sep_token_id = 450
+    return tokenizer, ENGLISH
+
+
+def a_role_without_an_embedding(model, tokenizer):
+    model.resize_token_embeddings(len(tokenizer))
+    tokenizer = copy.deepcopy(tokenizer)
+    tokenizer.add_special_tokens({"eos_token": "<|foo|>"})
+    return tokenizer, ENGLISH
+
+
 def an_unknown_special_token(model, tokenizer):
     model.config.sep_token_id = 503
     return tokenizer, ENGLISH
@@ -233,6 +252,9 @@ def two_vocabularies(model, tokenizer):
         (another_script, DataError, "does not know the texts: 100% of their tokens are unknown"),
         (another_model, DataError, "has 500 sub-words and the model knows 300"),
         (a_smaller_tokenizer, DataError, "has only 500 tokens and the model knows 4,000"),
+        (a_slightly_smaller_tokenizer, DataError, "has only 30,522 tokens and the model knows 32"),
+        (a_word_as_special_token, DataError, "config has sep_token_id = 450, which is the word"),
+        (a_role_without_an_embedding, DataError, "'<|foo|>' with the number 500, and the model"),
         (an_unknown_special_token, DataError, "config has sep_token_id = 503, which is no token"),
         (a_special_token_without_an_embedding, DataError, "adds [NOSEP] to each text"),
         (a_forced_token, UnsupportedModel, "sequence_bias"),
@@ -257,5 +279,17 @@ def test_the_share_of_unknown_tokens_is_told():
     assert trim_vocabulary(copy.deepcopy(model), tokenizer, ENGLISH).unknown == 0
     (text,) = ENGLISH[:1]
     tokens = tokenizer(text, add_special_tokens=False)["input_ids"]
+    words = [t for t in tokenizer.convert_ids_to_tokens(tokens) if any(map(str.isalnum, t))]
+    assert len(words) < len(tokens)  # punctuation does not count
     trimmed = trim_vocabulary(model, tokenizer, [f"{text} 東"])
-    assert trimmed.unknown == pytest.approx(1 / (len(tokens) + 1))
+    assert trimmed.unknown == pytest.approx(1 / (len(words) + 1))
+
+
+@pytest.mark.parametrize("kind", ["wordpiece", "t5", "xlm-roberta"])
+def test_texts_in_another_script_are_refused_despite_blanks_and_punctuation(kind):
+    tokenizer = trained(kind)
+    model = build_class(transformers.BertModel, vocab_size=len(tokenizer), pad_token_id=0)
+    texts = ["הילדה קראה ספר , והלכה הביתה .", "הכלב ישן ."]
+    with pytest.raises(DataError, match="100% of their tokens are unknown"):
+        trim_vocabulary(model, tokenizer, texts)
+    assert trim_vocabulary(model, tokenizer, [*ENGLISH, ". ."]).unknown == 0

@@ -27,6 +27,7 @@ FILE = "tokenizer.json"
 CHUNK = 1000  # texts that are encoded at once
 ROUNDED = 8  # a good number of embeddings for hardware is a multiple of this
 SPARE = 1024  # embeddings that no token uses, of models rounded up to a good number
+SHARE = 40  # the same, of large vocabularies: one in this many. DeepSeek-V2 has one in 43
 SOME = 128  # the same, of models that were not rounded: DeBERTa-v3 has 99
 BELONGS = "save the tokenizer that belongs to the model into its folder"
 
@@ -37,13 +38,15 @@ def check_tokenizer(model: Any, tokenizer: Any, owner: str) -> None:
     It has more sub-words than the model has embeddings, or far fewer. Some fewer are usual, the
     more where embeddings were rounded up. Added tokens do not count as too many, unless they are
     added to each text: some models were never trained with theirs.
+
+    A tokenizer of another model with the same number of tokens is not detected.
     """
     if (rows := embedding_rows(model)) is None:
         return
     if tokenizer.vocab_size > rows:
         message = f"the tokenizer of {owner} has {tokenizer.vocab_size:,} sub-words"
         raise DataError(f"{message} and the model knows {rows:,}.", BELONGS)
-    most = SOME if rows % ROUNDED else max(SPARE, rows // 10)
+    most = SOME if rows % ROUNDED else max(SPARE, rows // SHARE)
     if rows - len(tokenizer) > most:
         message = f"the tokenizer of {owner} has only {len(tokenizer):,} tokens"
         hint = f"{BELONGS}, or drop the embeddings of no token: model.resize_token_embeddings"

@@ -14,7 +14,7 @@ from deadhead.forward import VOCABULARIES, embedding_rows
 from deadhead.heads.model_class import outline
 from deadhead.heads.prune import check_changeable
 
-from .tokens import Tokens, check_same, check_tokenizer
+from .tokens import BELONGS, Tokens, check_same, check_tokenizer
 
 SPECIAL = re.compile(r"_token_(id|index)s?$")  # fields of configs with numbers of tokens
 LISTS = ("suppress_tokens", "begin_suppress_tokens", "bad_words_ids")  # tokens never written
@@ -22,6 +22,7 @@ REFUSED = ("forced_decoder_ids", "force_words_ids", "sequence_bias", "lang_to_id
 SIZES = (*VOCABULARIES, "vocab_size_per_layer_input")
 HELD_OUT = 10  # every tenth text shows how many others would change
 MOST_UNKNOWN = 0.5  # share of the tokens
+ROLES = ("pad", "bos", "eos", "cls", "sep", "mask")  # special tokens that configs may name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +35,9 @@ class Trimmed:
     # The share of held-out texts that the tokens of the other texts would encode otherwise: what
     # to expect of new texts of the same kind. None for fewer than ten texts.
     changed: float | None
-    unknown: float = 0.0  # the share of the tokens of the texts that the tokenizer does not know
+    # The share of the tokens of the texts that the tokenizer does not know. Known tokens without a
+    # letter or digit do not count.
+    unknown: float = 0.0
 
     def to_dict(self) -> dict[str, Any]:
         """The numbers, for JSON."""
@@ -90,6 +93,7 @@ def plan_trim(
     """
     check_tokenizer(model, tokenizer, type(model).__name__)
     tokens, texts = Tokens(tokenizer), [text for text in texts if text.strip()]
+    _check_roles(model, tokens)
     if not texts:
         raise DataError("expected texts to keep the tokens of, got none.", "give some texts")
     further = [*always, *_chat(tokenizer)]
@@ -117,16 +121,53 @@ def plan_trim(
 
 
 def _share_unknown(tokens: Tokens, encoded: list[list[int]]) -> float:
-    """The share of unknown tokens; an error if the tokenizer does not know what it reads."""
+    """The share of unknown tokens; an error if the tokenizer does not know what it reads.
+
+    Known tokens without a letter or digit do not count: Unigram writes one for each blank, and
+    most tokenizers know the punctuation of languages that they cannot read.
+    """
     unknown = tokens.ids.get(tokens.unknown or "")
     written = [n for ids in encoded for n in ids if n == unknown or n not in tokens.added]
-    share = written.count(unknown) / len(written) if written and unknown is not None else 0
+    words = {n for n in {*written} if n == unknown or any(map(str.isalnum, tokens.names[n]))}
+    counted = [n for n in written if n in words]
+    share = counted.count(unknown) / len(counted) if counted and unknown is not None else 0
     if not written or share > MOST_UNKNOWN:
         raise DataError(
             f"the tokenizer does not know the texts: {share:.0%} of their tokens are unknown.",
             "give texts in a language and script of the model",
         )
     return share
+
+
+def _check_roles(model: Any, tokens: Tokens) -> None:
+    """Raise an error if special tokens are not those of the model.
+
+    The config may name another special token of the tokenizer: some models end a text with a
+    token of their own. A word as a special token is a sign of another model's tokenizer.
+    """
+    tokenizer, rows = tokens.tokenizer, embedding_rows(model) or 0
+    special = {*tokenizer.all_special_ids, *tokens.added}
+    for role in ROLES:
+        number = getattr(tokenizer, f"{role}_token_id", None)
+        if number is None:
+            continue
+        if number >= rows:
+            token = getattr(tokenizer, f"{role}_token")
+            raise DataError(
+                f"the tokenizer has {role}_token = {token!r} with the number {number:,}, and the "
+                f"model has only {rows:,} embeddings.",
+                f"correct {role}_token in tokenizer_config.json, or add embeddings to the model: "
+                "model.resize_token_embeddings",
+            )
+        name = f"{role}_token_id"
+        for fields in _configs(model):
+            value = fields.get(name)
+            if type(value) is int and value in tokens.names and value not in {number, *special}:
+                raise DataError(
+                    f"config has {name} = {value}, which is the word {tokens.names[value]!r} of "
+                    f"the tokenizer, whose {role}_token has the number {number}.",
+                    f"{BELONGS}, or correct {name} in config.json or generation_config.json",
+                )
 
 
 def _chat(tokenizer: Any) -> list[str]:
