@@ -1,6 +1,7 @@
 """Commands know the modules behind the transformer of a sentence encoder."""
 
 import json
+import re
 
 import pytest
 from command_line import output_of
@@ -8,7 +9,7 @@ from command_line import output_of
 from deadhead.embedding.embedder import POOLINGS
 from deadhead.errors import UnsupportedModel
 from deadhead.saved.bench import bench
-from tiny_sentence_encoders import MODULES, sentence_encoder
+from tiny_sentence_encoders import MODULES, TEXTS, sentence_encoder
 
 
 @pytest.fixture(scope="module")
@@ -68,3 +69,27 @@ def test_no_gguf_file_without_its_pooling(folder, tmp_path):
     pytest.importorskip("gguf")
     with pytest.raises(UnsupportedModel, match="is a sentence encoder"):
         output_of("export", folder, "--gguf", tmp_path / "model.gguf")
+
+
+def test_shrink_quotes_the_text_that_changed_most(run_command, tmp_path):
+    """As the file has it, without the prompt, beside its cosine."""
+    folder = sentence_encoder(tmp_path / "encoder", "mean")
+    prompts = {"prompts": {"query": "the book: "}, "default_prompt_name": "query"}
+    (folder / "config_sentence_transformers.json").write_text(json.dumps(prompts))
+    texts = [f"Maria  isn`t here; {one}; {two}" for one in TEXTS[:4] for two in TEXTS]
+    file = tmp_path / "texts.txt"
+    file.write_text("\n".join(texts))
+    words = ("shrink", folder, "--text", file, "--remove-heads", "50%", "--no-guard")
+    done = run_command(*words, "--on", "2x16", "--out", tmp_path / "small")
+    assert done.code == 0, done.err
+    quoted = re.search(r", lowest 0\.\d+: '(.*)'; similarities correlate", done.out)
+    assert quoted[1] in texts
+
+
+def test_evaluate_says_once_that_there_is_no_correlation(run_command, folder, tmp_path):
+    file = tmp_path / "dev.tsv"
+    file.write_text("".join(f"{text}\t{TEXTS[0]}\t2.5\n" for text in TEXTS))
+    done = run_command("evaluate", folder, folder, "--task", "similarity", "--data", file)
+    assert done.code == 0, done.err
+    assert done.err.count("no correlation") == 1
+    assert "all scores of the data are equal" in done.err

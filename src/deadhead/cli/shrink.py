@@ -315,7 +315,7 @@ def _print(result: ShrunkSaved, out: Path) -> None:
         console.print(_distances(report))
     if report.embeddings is not None:
         worst = shorten(result.worst_text, 200)
-        text = f"embeddings of held-out texts: {report.embeddings}: {worst}"
+        text = f"embeddings of held-out texts: {report.embeddings.describe(worst)}"
         console.print(text, markup=False)
     if report.tried:
         tried = ", ".join(f"{name} {value:z.4f}" for name, value in report.tried.items())

@@ -23,6 +23,7 @@ from deadhead.tasks import Dataset, Task, find_data
 from deadhead.training.models import encode_for, fitting_tokenizer, load_with_tokenizer
 from deadhead.vocabulary import Trimmed
 
+from .original_text import original_text
 from .parts import Part, timed_parts
 from .rank_data import (
     check_model,
@@ -35,7 +36,6 @@ from .rank_data import (
     sample_rows,
 )
 
-SPOKEN = {"skip_special_tokens": True}
 NO_GUARD = "no general texts: the model cannot read those of the guard one by one"
 SECONDS_TO_TIME = 5.0  # all models, roughly; for a target speedup, which needs an exact ratio,
 SECONDS_OF_SPEEDUP = 15.0
@@ -173,7 +173,9 @@ def shrink_saved(
     )  # fmt: skip
     if not guard:
         report = replace(report, notes=(*report.notes, NO_GUARD))
-    change = report.embeddings
+    worst_text = None
+    if report.embeddings is not None:
+        worst_text = original_text(report.embeddings.worst, model, tokenizer, rows)
     fetch(name)
     # before the times, which may take minutes: an interrupt there loses nothing
     written = _write(model, out, tokenizer, form, _note(report, trimmed), stored)
@@ -196,7 +198,7 @@ def shrink_saved(
         bytes=sum(file.stat().st_size for file in out.glob("*.safetensors")),
         dtype=written,
         facts=facts,
-        worst_text=None if change is None else tokenizer.decode(change.worst, **SPOKEN),
+        worst_text=worst_text,
         vocabulary=trimmed,
     )
 
