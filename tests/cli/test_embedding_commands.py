@@ -74,6 +74,16 @@ def test_evaluate_search(run_command, encoder, search):
     assert few["examples"] == {"text": 2}
 
 
+def test_shrink_on_a_search_set_without_training_queries(run_command, encoder, search, tmp_path):
+    (search / "qrels" / "train.tsv").unlink()
+    words = ("shrink", encoder, "--task", "retrieval", "--data", search, "--remove-heads", "50%")
+    done = run_command(*words, "--out", tmp_path / "small", "--no-guard", "--json")
+    assert done.code == 0, done.err
+    printed = json.loads(done.out)
+    assert printed["splits"] == {"text": "test"}
+    assert printed["facts"]["examples"] == len(TEXTS)  # documents, whose texts queries repeat
+
+
 @pytest.mark.parametrize("task", ["similarity", "retrieval"])
 def test_rank_and_shrink_without_labels(run_command, encoder, pairs, search, task, tmp_path):
     data = ("--task", task, "--data", pairs if task == "similarity" else search)

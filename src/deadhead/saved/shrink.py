@@ -19,7 +19,7 @@ from deadhead.shrinking import (
     read_targets,
     shrink,
 )
-from deadhead.tasks import Dataset, Task, find_data
+from deadhead.tasks import Dataset, Task, find_data, task_of
 from deadhead.training.models import encode_for, fitting_tokenizer, load_with_tokenizer
 from deadhead.vocabulary import Trimmed
 
@@ -58,16 +58,33 @@ class ShrinkData:
     seed: int = 0
 
     def rows(self) -> Any:
-        """The examples to choose and refit with."""
-        return sample(
+        """The examples to choose and refit with.
+
+        Most search sets have test queries alone: then these are the documents, without queries.
+        """
+        split = "test" if self._is_search_without("train") else self.split
+        rows = sample(
             self.task,
             self.languages,
-            self.split,
+            split,
             self.text,
             most=self.examples,
             seed=self.seed,
             **self.where,
         )
+        if split != self.split and isinstance(rows, Dataset):
+            return replace(rows, rows=())
+        return rows
+
+    def _is_search_without(self, split: str) -> bool:
+        """Whether this split of a retrieval task was asked for, and only the test data exist."""
+        if split != self.split or self.task is None:
+            return False
+        if task_of(self.task).traits.label_unit != "query":
+            return False
+        language = self.languages[0]
+        places = find_data(self.task, language, [split, "test"], beside="test", **self.where)
+        return not isinstance(places[split], str) and isinstance(places["test"], str)
 
     def score_sets(self) -> dict[str, Dataset]:
         """For each language its dev data, or test data where there is none or it is calibrated on.
