@@ -181,7 +181,8 @@ def test_one_target_over_all_parts(tagger, tmp_path, run_command, monkeypatch):
     assert sum(part["parameters"] for part in facts["parts"]) == whole - size
     names = [part["name"] for part in facts["parts"]]
     assert names == [n for n in ("vocabulary", "layers", "heads", "neurons") if n in names]
-    assert {"vocabulary", "neurons"} <= {*names}
+    assert names[0] == "vocabulary"
+    assert len(names) > 1
     monkeypatch.setattr(  # a machine on which nothing saves time
         "deadhead.saved.parts.time_models", lambda models, *_, **__: [1.0] * len(models)
     )
