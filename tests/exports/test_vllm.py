@@ -23,7 +23,7 @@ from transformers import (
 )
 
 import tiny_decoders
-from deadhead import head_means, load, prune, save
+from deadhead import head_means, load, prune, save, shrink
 from deadhead.errors import UnsupportedModel
 from deadhead.exports.vllm import ARCHITECTURE
 
@@ -85,10 +85,25 @@ CASES: Mapping[str, Any] = {
 }
 
 
-def serving(folder, **options):
+def shrunk(**target):
+    """An ordinary model: fewer layers, or even ones."""
+    model = llama()
+    ids = torch.randint(2, 300, (64, 32), generator=torch.Generator().manual_seed(0))
+    batches = [{"input_ids": some, "labels": some} for some in ids.split(8)]
+    shrink(model, batches, **target, progress=False)
+    return model
+
+
+ORDINARY: Mapping[str, Any] = {
+    "without a layer": lambda: shrunk(layers=1),
+    "even": lambda: shrunk(heads=0.5, neurons=1 / 3, even=True),
+}
+
+
+def serving(folder, architectures=(ARCHITECTURE,), **options):
     return vllm.LLM(
         model=str(folder),
-        hf_overrides={"architectures": [ARCHITECTURE]},
+        hf_overrides={"architectures": [*architectures]},
         dtype="float32",
         enforce_eager=True,
         max_model_len=64,
@@ -97,10 +112,10 @@ def serving(folder, **options):
     )
 
 
-def served(folder):
+def served(folder, **architectures):
     prompts = [{"prompt_token_ids": prompt} for prompt in PROMPTS]
     greedy = vllm.SamplingParams(temperature=0, max_tokens=STEPS, ignore_eos=True)
-    answers = serving(folder).generate(prompts, greedy, use_tqdm=False)
+    answers = serving(folder, **architectures).generate(prompts, greedy, use_tqdm=False)
     return [list(answer.outputs[0].token_ids) for answer in answers]
 
 
@@ -128,7 +143,7 @@ class Case(NamedTuple):
 def cases(tmp_path_factory):
     """All models, before vLLM starts: it changes the classes of transformers in its process."""
     cases_by_name = {}
-    for name, make in {**CASES, **REFUSED}.items():
+    for name, make in {**CASES, **ORDINARY, **REFUSED}.items():
         folder = tmp_path_factory.mktemp("served") / "small"
         save(make(), folder, tiny_decoders.tokenizer())
         cases_by_name[name] = Case(folder, [*generated(load(folder).eval())])
@@ -138,6 +153,13 @@ def cases(tmp_path_factory):
 @pytest.mark.parametrize("case", CASES)
 def test_tokens_are_those_of_transformers(case, cases):
     assert served(cases[case].folder) == cases[case].expected
+
+
+@pytest.mark.parametrize("case", ORDINARY)
+def test_ordinary_folders_need_no_class_of_deadhead(case, cases):
+    folder, expected = cases[case]
+    assert served(folder, architectures=["LlamaForCausalLM"]) == expected
+    assert expected != cases["llama, whole"].expected
 
 
 def test_the_tokens_of_the_whole_model_are_others(cases):
