@@ -30,6 +30,7 @@ from shrink_lm import cleaned
 PAGE = Path(__file__).parents[1] / "docs/results/language-model.md"
 TRANSCRIPT = PAGE.parent / "appendix" / "language-model.txt"
 BORDERS, MOST_LINES = "┏┡└┌├", 16  # how lines without words begin; lines of a block of the page
+DETAILS = ("heads by ", "held-out loss after", "up to ")  # lines of the transcript alone
 LENGTH, CHARACTERS = 256, 4.4  # tokens of a window; characters of a token, roughly
 LM = f"--task lm --data text --max-length {LENGTH}"
 COMMANDS = (
@@ -90,11 +91,11 @@ def command_of(row: dict[str, Any]) -> str:
     return text
 
 
-def block(row: dict[str, Any]) -> str:
-    """What the page shows of a command: itself, its seconds, and the lines that say something."""
+def block(row: dict[str, Any], left_out: tuple[str, ...] = ()) -> str:
+    """A command, its seconds, and the lines that say something, but for those that begin so."""
     seconds, used = (round(row[name]) for name in ("seconds", "processor_seconds"))
     lines = [line.rstrip() for line in row["printed"] if line.strip()]
-    lines = [line for line in lines if line[0] not in BORDERS]
+    lines = [line for line in lines if line[0] not in BORDERS and not line.startswith(left_out)]
     if len(lines) > MOST_LINES:
         half = MOST_LINES // 2
         lines = [*lines[:half], "...", *lines[-half:]]
@@ -107,7 +108,9 @@ def write_page(results: dict[str, Any]) -> None:
     text = PAGE.read_text(encoding="utf-8")
     for row in results["rows"]:
         start = re.escape(f"```text\n{command_of(row)}\n")
-        text = re.sub(rf"{start}.*?^```$", lambda _, r=row: block(r), text, flags=re.M | re.S)
+        text = re.sub(
+            rf"{start}.*?^```$", lambda _, r=row: block(r, DETAILS), text, flags=re.M | re.S
+        )
     commands = [block(row).removeprefix("```text\n").removesuffix("```") for row in results["rows"]]
     TRANSCRIPT.write_text("\n".join(commands), encoding="utf-8")
     facts = f"about {results['windows']} windows of {LENGTH} tokens; {results['machine']}"
