@@ -124,7 +124,7 @@ RUNS = [
     Run(
         "even",
         "--model {decoder} --task lm --data {texts} --max-length 16 --examples 16",
-        ("even-minilm-x86_64", "even-mpnet-x86_64"),
+        ("even-minilm-x86_64", "even-mpnet-x86_64", "even-smollm2-x86_64"),
         constants={"TARGETS": {"half": {"neurons": 0.5}}},
     ),
     Run("rankings", "wanda --work {work}", ("rankings-mini-mbert",), constants={"SEEDS": (0,)}),
