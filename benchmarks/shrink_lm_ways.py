@@ -47,13 +47,14 @@ from deadhead.training.settings import Settings
 KEPT = 0.8  # share of the parameters
 BATCH = 2  # windows
 RANK, UPDATE = 8, 1  # LoRA: its rank, and the windows of an update
-METHOD = "fisher"  # one method, since a second one takes longer; a search over layers tries two
+METHOD, TWO = "fisher", "auto"  # trying two methods takes longer
 
 
 class Way(NamedTuple):
     text: int = 1  # to calibrate on, a multiple of the windows
     layers: int | None = 0  # to remove before heads and neurons; None: as many as pay
     repair: str = "refit"
+    method: str = METHOD
     trained: int = 0  # a multiple of the windows
 
 
@@ -64,7 +65,9 @@ WAYS: dict[str, dict[str, Any]] = {
     "LoRA on four times the text": {"trained": 4},
     "four times the text": {"text": 4},
     "two layers, then heads and neurons": {"layers": 2},
-    "layers, heads and neurons by search": {"layers": None},
+    "layers, heads and neurons by search": {"layers": None, "method": TWO},
+    "heads and neurons, two methods tried": {"method": TWO},
+    "four times the text, layers by search": {"text": 4, "layers": None, "method": TWO},
     "all tokens weigh the same": {"repair": "same"},
     "tokens weigh 1 / target²": {"repair": "relative"},
 }
@@ -174,8 +177,7 @@ def measure(options: argparse.Namespace) -> None:
             begin, model = time.perf_counter(), copy.deepcopy(whole)
             batches = batches_of(train[: way.text * options.windows], BATCH)
             report = shrink(
-                model, batches, parameters=KEPT, layers=way.layers,
-                method="auto" if way.layers is None else METHOD,
+                model, batches, parameters=KEPT, layers=way.layers, method=way.method,
                 repair=way.repair, on=(1, WINDOW), progress=False,
             )  # fmt: skip
             save(model, folder, tokenizer)

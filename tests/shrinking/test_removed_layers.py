@@ -160,6 +160,8 @@ def test_what_people_write(value, read):
         ({"layers": 0.01}, "expects to remove something"),
         ({"layers": "most"}, "expected a layer of the model"),
         ({"layers": []}, "`layers` expects"),
+        ({"layers": "3,"}, "got '3,'"),
+        ({"layers": "1, decoder.1"}, "each layer once, got decoder.1 2 times"),
         ({"layers": [0, 1, 2, 3]}, "got all 4"),
         ({"layers": [7]}, "decoder.0 to decoder.3"),
         ({"layers": 0}, "expected a target, got none"),

@@ -83,8 +83,10 @@ def device_of(model: Any) -> torch.device:
     The weights of an offloaded layer are on the device "meta" until the layer runs; if all are,
     accelerate knows where they will run.
     """
-    devices = [parameter.device for parameter in model.parameters()]
-    first = next((d for d in devices if d.type != "meta"), devices[0])
+    parameters = model.parameters()
+    first = next(parameters).device
+    if first.type == "meta":
+        first = next((p.device for p in parameters if p.device.type != "meta"), first)
     if first.type == "meta" and getattr(model, "hf_device_map", None):
         hooks = (getattr(module, "_hf_hook", None) for module in model.modules())
         places = (getattr(hook, "execution_device", None) for hook in hooks)

@@ -99,12 +99,15 @@ def read_layers(value: Any) -> LayerAmount | None:
     if value is None:
         return None
     if isinstance(value, str) and ("," in value or any(letter.isalpha() for letter in value)):
-        value = [part for part in value.split(",") if part.strip()]
-    if not isinstance(value, list | tuple | set | frozenset):
+        names = value.split(",")
+    elif isinstance(value, list | tuple | set | frozenset):
+        names = [str(name) for name in value]
+    else:
         return _read("layers", value)
-    if not value:
+    names = [name.strip() for name in names]
+    if not names or not all(names):
         raise _wrong("layers", value)
-    return tuple(str(name).strip() for name in value)
+    return tuple(names)
 
 
 def kinds_of(targets: Mapping[str, Amount]) -> tuple[Kind, ...]:
