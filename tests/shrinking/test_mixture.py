@@ -1,6 +1,7 @@
 """One target over layers, heads and neurons: useless layers go, promises hold, times decide."""
 
 import copy
+from dataclasses import replace
 from functools import cache
 
 import pytest
@@ -12,6 +13,7 @@ from deadhead.errors import DeadheadError
 from deadhead.heads.layers import copy_with_same_weights
 from deadhead.shrinking import latency as timing
 from deadhead.shrinking import shrink
+from deadhead.shrinking.mixture import Mixer
 from deadhead.shrinking.shrunk import Speed
 
 QUIET = {"progress": False, "on": (1, 8), "loss": "self"}
@@ -65,6 +67,30 @@ def test_layers_stay_where_heads_and_neurons_lose_less():
     report = shrink(model, data(), parameters=0.95, **QUIET)
     assert report.removed_layers == ()
     assert report.tried_layers[1] >= report.tried_layers[0]
+
+
+def test_the_final_repair_decides_between_some_layers_and_none(monkeypatch):
+    """A quick repair of heads and neurons may be far worse than the final one."""
+    mixture_of = Mixer.mixture
+
+    def with_a_poor_quick_repair(self, layers, *, compare=False):
+        mixture = mixture_of(self, layers, compare=compare)
+        return replace(mixture, loss=1e9, is_final=False) if layers is None else mixture
+
+    monkeypatch.setattr(Mixer, "mixture", with_a_poor_quick_repair)
+    model = build()
+    with torch.no_grad():
+        for out in (
+            model.model.layers[USELESS].self_attn.o_proj,
+            model.model.layers[USELESS].mlp.down_proj,
+        ):
+            out.weight.normal_(std=0.3, generator=torch.Generator().manual_seed(1))
+    report = shrink(model, data(), parameters=0.95, **QUIET)
+    assert report.removed_layers == ()
+    others = [loss for count, loss in report.tried_layers.items() if count]
+    assert others
+    assert report.tried_layers[0] == pytest.approx(report.losses["refitted"])
+    assert report.tried_layers[0] < min(others)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,9 @@
 
 For each number of layers, from none on, heads and neurons take what the layers left of the target.
 Compared is the loss of the result on the held-out examples, after a quick repair. The numbers rise
-by 1, 1, 2, 4, ... until the loss rises too or the layers alone suffice.
+by 1, 1, 2, 4, ... until the loss rises too or the layers alone suffice. At the end the best number
+is compared with none after the repair on all batches, since a quick one fits heads and neurons to
+fewer tokens, but layers to all.
 """
 
 from __future__ import annotations
@@ -83,6 +85,7 @@ class Mixer:
     def best(self) -> Mixture:
         """Of the mixtures that are tried, the one with the lowest loss."""
         best: Mixture | None = None
+        without: Mixture | None = None  # any removed layer
         problem: OutOfReach | None = None
         for count, layers in self._plans():
             if best is not None and layers is not None:
@@ -100,10 +103,25 @@ class Mixer:
             if best is not None and mixture.loss >= best.loss:
                 break
             best = mixture
+            without = mixture if layers is None else without
         if best is None:
             assert problem is not None  # there is at least one plan
             raise problem
-        return best
+        if without is None or best is without:
+            return best
+        return min(self._final(without), self._final(best), key=lambda mixture: mixture.loss)
+
+    def _final(self, mixture: Mixture) -> Mixture:
+        """The mixture with its final plan, and the loss of that."""
+        with ExitStack() as undo:
+            if mixture.layers is not None:
+                undo.callback(mixture.layers.apply())
+            plan = self.final_plan(mixture)
+            with mixture.calibration.stage("measure"), plan.tried():
+                loss = mixture.calibration.held_out_loss()
+        removed = 0 if mixture.layers is None else len(mixture.layers.names)
+        self.tried[removed] = loss
+        return replace(mixture, plan=plan, is_final=True, loss=loss)
 
     def _plans(self) -> Iterator[tuple[int, LayersPlan | None]]:
         counts = self._counts()
