@@ -12,6 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+import glue_data
 import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
@@ -49,7 +50,7 @@ class Run(NamedTuple):
 
 # Scripts that a file of tests runs by their functions, and those that run inside another one.
 ELSEWHERE = {
-    "against_lm_eval", "circuits_page", "in_runtimes", "kwon_authors", "peers_lm", "rankings_page",
+    "against_lm_eval", "circuits_page", "glue_data", "in_runtimes", "kwon_authors", "peers_lm", "rankings_page",
     "runtime_worker", "shrink_curves", "shrink_curves_report", "shrink_latency",
     "shrink_lm_curves", "shrink_lm_latency",
 }  # fmt: skip
@@ -84,6 +85,13 @@ RUNS = [
         "shrink_depth",
         "--model {decoder} --train {text} --test {text} --removed 1 --windows 4 --test-windows 1 "
         "--device cpu",
+        ("shrink-depth-h200",),
+    ),
+    Run(
+        "shrink_depth",
+        "--model {decoder} --generate {layers} --rounds 1 --device cpu",
+        ("shrink-depth-generation-x86_64",),
+        constants={"PROMPT": 4, "WRITTEN": 2},
     ),
     Run(
         "shrink_lm",
@@ -175,6 +183,8 @@ def inputs(tmp_path_factory):
     left = {f"heads encoder {layer}": 2 for layer in range(2)}
     row = {"model": "encoder", "setting": "half of the heads", "draw": 0, "left": left}
     (home / "rows.json").write_text(json.dumps({"machine": "", "rows": [row]}))
+    layers = {"machine": "", "rows": [{"removed": ["decoder.1", "decoder.2"]}]}
+    (home / "layers.json").write_text(json.dumps(layers))
     write_questions(home / "questions")
     (home / "recipe.yaml").write_text(RECIPE)
     (home / "texts").mkdir()
@@ -185,7 +195,7 @@ def inputs(tmp_path_factory):
         "encoder": ENCODER, "decoder": home / "decoder", "text": home / "text.txt",
         "sentences": sentence_encoder(home / "sentences" / "encoder"),
         "pairs": home / "pairs.tsv", "retrieval": search, "rows": home / "rows.json",
-        "questions": home / "questions",
+        "questions": home / "questions", "layers": home / "layers.json",
     }  # fmt: skip
 
 
@@ -232,3 +242,28 @@ def test_script(run, inputs, tmp_path, monkeypatch):
     for name in run.results:
         committed = keys(json.loads((RESULTS / f"{name}.json").read_text()))
         assert names - {run.since} <= committed, (name, names - committed)
+
+
+def test_the_samples_of_glue_are_drawn_once_and_split_by_question(tmp_path, monkeypatch):
+    sentences = [f"{n % 2}\tSentence {n}." for n in range(30)]
+    pairs = [f"{n}\tQuestion {n // 2}?\tAnswer {n}.\tentailment" for n in range(20)]
+    for name, first, rows in (
+        ("sst2", "label\tsentence", sentences),
+        ("qnli", "index\tquestion\tsentence\tlabel", pairs),
+    ):
+        (tmp_path / f"{name}.tsv").write_text("\n".join([first, *rows]) + "\n")
+    monkeypatch.setattr(glue_data, "SENTENCES", 10)
+    monkeypatch.setattr(glue_data, "SCORED", 6)
+    made = []
+    for out in (tmp_path / "one", tmp_path / "two"):
+        words = ["--sst2", tmp_path / "sst2.tsv", "--qnli", tmp_path / "qnli.tsv", "--out", out]
+        monkeypatch.setattr(sys, "argv", ["glue_data.py", *map(str, words)])
+        glue_data.main()
+        files = ("SST-2/train.tsv", "QNLI/train.tsv", "QNLI/dev.tsv")
+        made.append([(out / file).read_text().splitlines()[1:] for file in files])
+    assert made[0] == made[1]
+    drawn, train, dev = made[0]
+    assert (len(drawn), len({*drawn} & {*sentences})) == (10, 10)
+    assert sorted(train + dev) == sorted(pairs)
+    assert len(dev) == 6
+    assert not {row.split("\t")[1] for row in train} & {row.split("\t")[1] for row in dev}

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from small_tasks import bert, classify, tagger, weights
 
 from deadhead import prune
 from deadhead.errors import FolderError
-from deadhead.training import Settings, finetune
+from deadhead.training import Settings, checkpoint, finetune
 
 SETTINGS = Settings(batch=8, rate=3e-3, epochs=4)
 
@@ -75,6 +76,38 @@ def test_killed_within_an_epoch_it_resumes_to_the_same_numbers(letters, cache, t
         "history.json",
         "last.safetensors",
     ]
+
+
+def test_a_state_that_takes_long_to_write_is_not_written_after_each_epoch(
+    letters, tmp_path, monkeypatch
+):
+    """Writing takes 3 seconds and an epoch 20: at most a tenth of the time goes into writing."""
+    now, kept, put_folder = [0.0], [], checkpoint.files.put_folder
+
+    def slow(path, fill):
+        put_folder(path, fill)
+        kept.append(path.name)
+        now[0] += 3
+
+    def tick_until(epoch, update):
+        def show(tick):
+            now[0] += 4  # an epoch has five updates
+            if (tick.epoch, tick.update) == (epoch, update):
+                raise KeyboardInterrupt
+
+        return show
+
+    monkeypatch.setattr(checkpoint, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(checkpoint.files, "put_folder", slow)
+    reference = finetune(tagger(), letters, SETTINGS, dev=letters, progress=False)
+    trained: dict[str, Any] = {"dev": letters, "folder": tmp_path}
+    with pytest.raises(KeyboardInterrupt):
+        finetune(tagger(), letters, SETTINGS, progress=tick_until(3, 2), **trained)
+    assert kept == ["epoch-1"]  # and not epoch 2
+    again = finetune(tagger(), letters, SETTINGS, progress=tick_until(9, 1), **trained)
+    assert kept == ["epoch-1", "epoch-2", "epoch-4"]
+    assert again.losses == reference.losses
+    assert [e.scores for e in again.epochs] == [e.scores for e in reference.epochs]
 
 
 def test_kernels_that_were_switched_off_before_change_no_number(letters):

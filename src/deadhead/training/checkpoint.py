@@ -1,14 +1,16 @@
-"""A training on disk: if it is killed, at most the current epoch is lost.
+"""A training on disk: if it is killed, little is lost.
 
     FOLDER/history.json               the record so far
     FOLDER/{first,best,last}.safetensors
     FOLDER/epoch-N/                   all that the next epoch depends on; only the latest is kept
 
-Files are written beside, synced and renamed, so each is whole or absent. Nothing is pickled.
+That is the current epoch, or, where a state takes seconds to write, ten times as long: the epochs
+of a large model may be shorter than that. Files are written beside, synced and renamed, so each is whole or absent. Nothing is pickled.
 """
 
 import hashlib
 import json
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -23,6 +25,8 @@ from deadhead.files.writing import writing
 from .history import KEPT, History, read, write
 
 Weights = Mapping[str, Tensor]
+QUICK = 2.0  # seconds; a state that takes no longer to write is written after each epoch
+SHARE = 0.1  # of the time, at most, that the writing of other states takes
 
 
 def identity(*parts: Any) -> str:
@@ -39,6 +43,7 @@ class Folder:
         with writing(path):
             self.path.mkdir(parents=True, exist_ok=True)
         files.remove_drafts(self.path)  # of a run that was killed
+        self._next_save = 0.0  # on the clock
 
     def history(self) -> History | None:
         """The record, if the training was begun and did not fail."""
@@ -76,7 +81,11 @@ class Folder:
         return json.dumps({"identity": self.identity, **history.to_dict()}, indent=1)
 
     def save(self, epoch: int, history: History, weights: Weights, moments: Weights) -> None:
-        """Keep all that the next epoch depends on."""
+        """Keep all that the next epoch depends on, unless the last state was kept just now."""
+        begin = time.monotonic()
+        if begin < self._next_save:
+            self.write(history)
+            return
 
         def fill(draft: Path) -> None:
             write(draft / "weights.safetensors", weights)
@@ -88,6 +97,9 @@ class Folder:
             files.put_folder(self.path / f"epoch-{epoch}", fill)
         self.write(history)
         self.clear(epoch)
+        end = time.monotonic()
+        if end - begin > QUICK:
+            self._next_save = end + (end - begin) * (1 / SHARE - 1)
 
     def load(self) -> tuple[History, dict[str, Tensor], dict[str, Tensor]] | None:
         """The state after the latest epoch, if any."""
