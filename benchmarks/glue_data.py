@@ -22,9 +22,9 @@ Row = list[str]
 
 def rows_of(file: Path) -> tuple[Row, list[Row]]:
     """The first line and the others."""
-    opened = gzip.open if file.suffix == ".gz" else open
-    with opened(file, "rt", encoding="utf-8", newline="") as lines:
-        first, *rows = csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
+    data = file.read_bytes()
+    text = (gzip.decompress(data) if file.suffix == ".gz" else data).decode("utf-8")
+    first, *rows = csv.reader(text.strip("\n").split("\n"), delimiter="\t", quoting=csv.QUOTE_NONE)
     return first, rows
 
 

@@ -50,8 +50,8 @@ class Run(NamedTuple):
 
 # Scripts that a file of tests runs by their functions, and those that run inside another one.
 ELSEWHERE = {
-    "against_lm_eval", "circuits_page", "glue_data", "in_runtimes", "kwon_authors", "peers_lm", "rankings_page",
-    "runtime_worker", "shrink_curves", "shrink_curves_report", "shrink_latency",
+    "against_lm_eval", "circuits_page", "glue_data", "in_runtimes", "kwon_authors", "peers_lm",
+    "rankings_page", "runtime_worker", "shrink_curves", "shrink_curves_report", "shrink_latency",
     "shrink_lm_curves", "shrink_lm_latency",
 }  # fmt: skip
 # Each needs a package that no extra of deadhead has, a model that knows its words, or minutes.

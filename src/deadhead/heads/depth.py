@@ -125,7 +125,7 @@ def removal(model: nn.Module, layers: Iterable[LayerKey | str | int]) -> Callabl
 def checked_layers(
     stacks: Mapping[str, Stack], layers: Iterable[LayerKey | str | int]
 ) -> tuple[LayerKey, ...]:
-    """These layers in their order; an error for one that is not there or comes twice, or for all."""
+    """These layers in their order; an error for one that is missing or double, or for all."""
     named = [_named(stacks, layer) for layer in layers]
     for key, count in Counter(named).items():
         if count > 1:

@@ -4,8 +4,10 @@
     FOLDER/{first,best,last}.safetensors
     FOLDER/epoch-N/                   all that the next epoch depends on; only the latest is kept
 
-That is the current epoch, or, where a state takes seconds to write, ten times as long: the epochs
-of a large model may be shorter than that. Files are written beside, synced and renamed, so each is whole or absent. Nothing is pickled.
+That is the current epoch or, where a state takes seconds to write, at most ten times as long: the
+epochs of a large model may be shorter than that.
+
+Files are written beside, synced and renamed, so each is whole or absent. Nothing is pickled.
 """
 
 import hashlib
