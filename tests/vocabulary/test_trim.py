@@ -209,9 +209,14 @@ def a_word_as_special_token(model, tokenizer):
     return tokenizer, ENGLISH
 
 
-def a_role_without_an_embedding(model, tokenizer):
+def copy_that_fits(model, tokenizer):
+    """A tokenizer to add to, of a model that has no embedding for more."""
     model.resize_token_embeddings(len(tokenizer))
-    tokenizer = copy.deepcopy(tokenizer)
+    return copy.deepcopy(tokenizer)
+
+
+def a_role_without_an_embedding(model, tokenizer):
+    tokenizer = copy_that_fits(model, tokenizer)
     tokenizer.add_special_tokens({"eos_token": "<|foo|>"})
     return tokenizer, ENGLISH
 
@@ -222,8 +227,7 @@ def an_unknown_special_token(model, tokenizer):
 
 
 def a_special_token_without_an_embedding(model, tokenizer):
-    model.resize_token_embeddings(len(tokenizer))
-    tokenizer = copy.deepcopy(tokenizer)
+    tokenizer = copy_that_fits(model, tokenizer)
     backend = tokenizer.backend_tokenizer
     backend.add_special_tokens(["[NOSEP]"])
     backend.post_processor = TemplateProcessing("$0 [NOSEP]", None, [("[NOSEP]", 500)])

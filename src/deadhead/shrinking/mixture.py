@@ -85,7 +85,7 @@ class Mixer:
     def best(self) -> Mixture:
         """Of the mixtures that are tried, the one with the lowest loss."""
         best: Mixture | None = None
-        without: Mixture | None = None  # any removed layer
+        deep: Mixture | None = None  # the one that keeps all layers
         problem: OutOfReach | None = None
         for count, layers in self._plans():
             if best is not None and layers is not None:
@@ -103,13 +103,20 @@ class Mixer:
             if best is not None and mixture.loss >= best.loss:
                 break
             best = mixture
-            without = mixture if layers is None else without
+            deep = mixture if layers is None else deep
         if best is None:
             assert problem is not None  # there is at least one plan
             raise problem
-        if without is None or best is without:
+        if deep is None or best is deep:
             return best
-        return min(self._final(without), self._final(best), key=lambda mixture: mixture.loss)
+        deep, best = self._final(deep), self._final(best)
+        if best.loss < deep.loss:
+            return best
+        self.notes.append(
+            f"whole layers stay: after the final repair the held-out loss is {deep.loss:.4f}, "
+            f"and {best.loss:.4f} where layers go too"
+        )
+        return deep
 
     def _final(self, mixture: Mixture) -> Mixture:
         """The mixture with its final plan, and the loss of that."""
@@ -119,8 +126,6 @@ class Mixer:
             plan = self.final_plan(mixture)
             with mixture.calibration.stage("measure"), plan.tried():
                 loss = mixture.calibration.held_out_loss()
-        removed = 0 if mixture.layers is None else len(mixture.layers.names)
-        self.tried[removed] = loss
         return replace(mixture, plan=plan, is_final=True, loss=loss)
 
     def _plans(self) -> Iterator[tuple[int, LayersPlan | None]]:

@@ -75,8 +75,7 @@ class Shrunk:
     removed_layers: tuple[str, ...] = ()  # by their names in the whole model, such as "encoder.3"
     losses: Mapping[str, float]  # whole, cut, refitted: on the held-out part
     tried: Mapping[str, float]  # method -> this loss after a quick refit, if several were tried
-    # number removed -> the same; of the best number and of none, after the final repair
-    tried_layers: Mapping[int, float] = field(default_factory=dict)
+    tried_layers: Mapping[int, float] = field(default_factory=dict)  # number removed -> the same
     scores: Mapping[str, Any]  # what `score` gave for each of these, if there is one
     sizes: Mapping[str, tuple[int, int]]  # layers, heads, neurons, parameters, macs: before, after
     shape: tuple[int, int]  # examples and tokens of the inputs that MACs are counted for

@@ -1,11 +1,11 @@
-"""A training on disk: if it is killed, little is lost.
+"""A training on disk: if it is killed, at most the current epoch is lost.
 
     FOLDER/history.json               the record so far
     FOLDER/{first,best,last}.safetensors
     FOLDER/epoch-N/                   all that the next epoch depends on; only the latest is kept
 
-That is the current epoch or, where a state takes seconds to write, at most ten times as long: the
-epochs of a large model may be shorter than that.
+The state of a large model takes seconds to write, and its epochs may be short. Then it is written
+less often, so that writing takes at most a tenth of the time, and a few epochs may be lost.
 
 Files are written beside, synced and renamed, so each is whole or absent. Nothing is pickled.
 """
@@ -28,7 +28,7 @@ from .history import KEPT, History, read, write
 
 Weights = Mapping[str, Tensor]
 QUICK = 2.0  # seconds; a state that takes no longer to write is written after each epoch
-SHARE = 0.1  # of the time, at most, that the writing of other states takes
+SHARE = 0.1  # the largest share of the time that writing other states may take
 
 
 def identity(*parts: Any) -> str:
